@@ -141,13 +141,12 @@ impl Chain {
         }
         session.apply(before).map_err(broken)?;
         let ancestors = AncestorHashes::new(&self.head, &self.hashes, &self.db);
-        let ancestor_hash = |number| ancestors.hash(number);
         let mut run = self
             .executor
             .begin(
                 &mut session,
                 rules,
-                &ancestor_hash,
+                &ancestors,
                 BlockToExecute::to_fill(&header, withdrawals.as_deref()),
             )
             .map_err(failed)?;

@@ -8,6 +8,7 @@ use super::{
     start::StartAncestor,
     tables::{BLOCKS, CANONICAL, HEAD_KEY, META, NUMBERS, RECEIPTS, SIDE_BLOCKS, UNDO},
 };
+use crate::executor::BlockHashes;
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
 use alloy_primitives::{B256, Bytes, U256, hex};
 use alloy_rlp::Encodable;
@@ -51,6 +52,17 @@ impl ChainDb {
     /// Fails as [`Self::head`] does.
     pub fn flushed_head(&self) -> Result<Option<Head>> {
         ChainDb::new(self.store.flushed()).head()
+    }
+}
+
+impl<R: Read> BlockHashes for ChainDb<R> {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        match self.canonical(number) {
+            Ok(row) => Ok(row.map(|(hash, _)| hash)),
+            Err(ChainError::State(error)) => Err(error),
+            Err(ChainError::Corrupt(what)) => Err(StateError::Corrupt(what)),
+            Err(error) => Err(StateError::Corrupt(error.to_string())),
+        }
     }
 }
 

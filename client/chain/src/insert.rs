@@ -20,10 +20,7 @@ use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_consensus::{Ancestor, check_header, check_ommers};
 use polytrie_kv::Batch;
 use polytrie_state::{FinishedLater, Session};
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Instant,
-};
+use std::time::Instant;
 
 impl Chain {
     /// Inserts one block.
@@ -246,23 +243,18 @@ impl Chain {
         stats: &mut BlockStats,
     ) -> Result<Vec<ReceiptEnvelope>, InsertError> {
         let ancestors = AncestorHashes::new(&self.head, &self.hashes, &self.db);
-        let oldest = AtomicU64::new(u64::MAX);
-        let ancestor_hash = |number: u64| {
-            oldest.fetch_min(number, Relaxed);
-            ancestors.hash(number)
-        };
         let roots = self.options.verify_roots;
         let how = Execution { receipts_root: roots, ..how };
         let executor = &mut self.executor;
         let executed = candidate
-            .execute(executor, rules, session, &ancestor_hash, how, stats)
+            .execute(executor, rules, session, &ancestors, how, stats)
             .map_err(|error| match error {
                 InsertError::Broken(error) => {
                     InsertError::Broken(self.before_start(candidate.number(), error))
                 }
                 invalid @ InsertError::Invalid(_) => invalid,
             })?;
-        stats.oldest_hash = Some(oldest.into_inner()).filter(|number| *number < u64::MAX);
+        stats.oldest_hash = ancestors.oldest();
         if self.options.keep_transaction_times && !executed.transaction_times.is_empty() {
             self.transaction_times.push(executed.transaction_times);
         }

@@ -159,6 +159,8 @@ pub struct Chain {
     switch: Option<Switch>,
     /// Number of the block that the chain begins with, if that is not the genesis block.
     start: Option<u64>,
+    /// Whether total difficulties in files can be compared, once that was read.
+    compares_difficulty: Option<bool>,
     /// Hash of the block that the chain begins with, if only its hash is known.
     unknown_parent: Option<B256>,
     undo_reach: UndoReach,
@@ -298,6 +300,7 @@ impl Chain {
             proposed: None,
             switch: None,
             start,
+            compares_difficulty: None,
             unknown_parent: None,
             undo_reach,
             sides,

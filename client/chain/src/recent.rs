@@ -5,12 +5,15 @@ use super::{
     error::{ChainError, Result},
     head::Head,
 };
-use crate::executor::InternalError;
+use crate::executor::{BlockHashes, InternalError};
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::B256;
 use polytrie_consensus::{Ancestor, OMMER_GENERATIONS, RecentAncestors, decode::decode_block};
 use polytrie_state::StateError;
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 /// Number of blocks whose hashes BLOCKHASH returns.
 pub(super) const BLOCK_HASHES: usize = 256;
@@ -21,21 +24,28 @@ pub(super) struct AncestorHashes<'a> {
     head: u64,
     recent: &'a VecDeque<B256>,
     db: &'a ChainDb,
+    oldest: AtomicU64,
 }
 
 impl<'a> AncestorHashes<'a> {
     /// Returns the hashes up to `head`; `recent` has the last of them, newest first.
     pub(super) fn new(head: &Head, recent: &'a VecDeque<B256>, db: &'a ChainDb) -> Self {
-        Self { head: head.number(), recent, db }
+        Self { head: head.number(), recent, db, oldest: AtomicU64::new(u64::MAX) }
     }
 
-    /// Returns the hash of a block; `None` above the head, or if it cannot be read, which ends the block's
-    /// execution.
-    pub(super) fn hash(&self, number: u64) -> Option<B256> {
-        let back = usize::try_from(self.head.checked_sub(number)?).ok()?;
-        match self.recent.get(back) {
-            Some(hash) => Some(*hash),
-            None => self.db.canonical(number).ok().flatten().map(|(hash, _)| hash),
+    /// Returns the number of the oldest block whose hash was asked for, if any was.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        Some(self.oldest.load(Relaxed)).filter(|number| *number < u64::MAX)
+    }
+}
+
+impl BlockHashes for AncestorHashes<'_> {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        self.oldest.fetch_min(number, Relaxed);
+        let Some(back) = self.head.checked_sub(number) else { return Ok(None) };
+        match usize::try_from(back).ok().and_then(|back| self.recent.get(back)) {
+            Some(hash) => Ok(Some(*hash)),
+            None => self.db.block_hash(number),
         }
     }
 }
@@ -136,5 +146,34 @@ impl Chain {
         self.hashes.truncate(BLOCK_HASHES - 1);
         self.hashes.push_front(block.header.hash());
         self.ancestors.push(block);
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{ChainOptions, tables::CANONICAL, testing};
+    use polytrie_kv::{Batch, MemoryEngine};
+    use polytrie_layers::LAYERS;
+    use std::sync::Arc;
+
+    /// A call would be answered with a hash of zeros.
+    #[test]
+    fn a_hash_that_cannot_be_read_is_not_one_that_is_not_known() {
+        let engine = Arc::new(MemoryEngine::new());
+        let mut chain = testing::open(&LAYERS[0], &engine, ChainOptions::default());
+        (0..2).for_each(|_| testing::extend(&mut chain, 0));
+        let mut batch = Batch::new();
+        batch.put(CANONICAL, &1u64.to_be_bytes(), b"damaged");
+        chain.db().store().write(batch).unwrap();
+        let none = VecDeque::new();
+        let ancestors = AncestorHashes::new(chain.head(), &none, chain.db());
+        assert_eq!(ancestors.oldest(), None);
+        assert_eq!(ancestors.block_hash(3).unwrap(), None);
+        assert_eq!(ancestors.block_hash(2).unwrap(), Some(chain.head().hash()));
+        let error = ancestors.block_hash(1).unwrap_err();
+        assert!(matches!(error, StateError::Corrupt(_)), "{error}");
+        assert_eq!(ancestors.oldest(), Some(1));
     }
 }

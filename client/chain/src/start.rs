@@ -122,12 +122,17 @@ impl<R: Read> ChainDb<R> {
 impl Chain {
     /// Whether the total difficulties in files can be compared with those of the chain. After the merge that of the
     /// merge stands for one that was not given, and the last block before the merge may have more.
-    pub(super) fn compares_difficulty(&self) -> Result<bool> {
+    pub(super) fn compares_difficulty(&mut self) -> Result<bool> {
         let Some(start) = self.start else { return Ok(true) };
+        if let Some(known) = self.compares_difficulty {
+            return Ok(known);
+        }
         let Head { header, total_difficulty } = self.db.block_head(start)?;
         let is_that_of_the_merge = header.difficulty.is_zero()
             && self.spec.terminal_total_difficulty() == Some(total_difficulty);
-        Ok(!is_that_of_the_merge && self.db.knows_difficulty()?)
+        let compares = !is_that_of_the_merge && self.db.knows_difficulty()?;
+        self.compares_difficulty = Some(compares);
+        Ok(compares)
     }
 }
 
@@ -261,6 +266,25 @@ mod tests {
         insert(7, 7).unwrap();
         let text = insert(7, 8).unwrap_err().to_string();
         assert!(text.contains("the total difficulty 8, expected 7"), "{text}");
+    }
+
+    /// Each block of an archive has one, and the store may be on another machine.
+    #[test]
+    fn whether_total_difficulties_can_be_compared_is_read_once() {
+        let spec = spec();
+        let (mut headers, _) = made(&spec);
+        for (total, expected) in [(7, true), (0, false)] {
+            headers[START as usize].total_difficulty = U256::from(total);
+            let mut chain = begun(&spec, &headers, 5, "mpt", ChainOptions::default());
+            let mut look = || {
+                let before = chain.db().store().counters();
+                let compares = chain.compares_difficulty().unwrap();
+                (compares, (chain.db().store().counters() - before).gets)
+            };
+            let (compares, gets) = look();
+            assert!(compares == expected && gets > 0, "{compares} {gets}");
+            assert_eq!(look(), (expected, 0));
+        }
     }
 
     /// Otherwise the block would be stored without its witness, and would not be executed again.

@@ -1,7 +1,10 @@
 //! Dump and load of the whole state by address, for files that another node can load.
 
-use super::{BlockTime, MineOptions, Node, NodeError, Result, View, producer::check_time};
+use super::{
+    BlockTime, MineOptions, Node, NodeError, Result, View, node::code_of, producer::check_time,
+};
 use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_chain::ChainDb;
 use polytrie_chainspec::ChainSpec;
 use polytrie_state::{Account, StateReader};
 use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
@@ -138,25 +141,11 @@ impl Node {
     }
 
     fn address(&self, genesis: &Names, hash: &B256) -> Result<Address> {
-        self.known_address(genesis, hash)?.ok_or_else(|| unknown("account", hash))
+        genesis.address(self.db(), hash)?.ok_or_else(|| unknown("account", hash))
     }
 
     fn slot(&self, genesis: &Names, hash: &B256) -> Result<U256> {
-        self.known_slot(genesis, hash)?.ok_or_else(|| unknown("slot", hash))
-    }
-
-    pub(super) fn known_address(&self, genesis: &Names, hash: &B256) -> Result<Option<Address>> {
-        Ok(match genesis.addresses.get(hash) {
-            Some(address) => Some(*address),
-            None => self.db().address_of(hash)?,
-        })
-    }
-
-    pub(super) fn known_slot(&self, genesis: &Names, hash: &B256) -> Result<Option<U256>> {
-        Ok(match genesis.slots.get(hash) {
-            Some(slot) => Some(*slot),
-            None => self.db().slot_of(hash)?,
-        })
+        genesis.slot(self.db(), hash)?.ok_or_else(|| unknown("slot", hash))
     }
 
     pub(super) fn genesis_names(&self) -> &Names {
@@ -183,6 +172,20 @@ impl Names {
         }
         names
     }
+
+    pub(super) fn address(&self, db: &ChainDb, hash: &B256) -> Result<Option<Address>> {
+        Ok(match self.addresses.get(hash) {
+            Some(address) => Some(*address),
+            None => db.address_of(hash)?,
+        })
+    }
+
+    pub(super) fn slot(&self, db: &ChainDb, hash: &B256) -> Result<Option<U256>> {
+        Ok(match self.slots.get(hash) {
+            Some(slot) => Some(*slot),
+            None => db.slot_of(hash)?,
+        })
+    }
 }
 
 /// Appends an item to `found` until the first error, which replaces the items and ends the walk.
@@ -205,11 +208,10 @@ fn whole(
     account: Account,
     slots: BTreeMap<U256, U256>,
 ) -> Result<WholeAccount> {
-    let code = if account.has_code() { state.code(&account.code_hash)? } else { None };
     Ok(WholeAccount {
         nonce: account.nonce,
         balance: account.balance,
-        code: code.unwrap_or_default(),
+        code: code_of(state, &account)?,
         slots,
     })
 }

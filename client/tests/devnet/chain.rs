@@ -116,6 +116,7 @@ fn a_chain_that_begins_in_the_middle_goes_on() {
     std::fs::write(&cancun, genesis.to_string()).unwrap();
     let options = args!["--no-mining", "--state", "mpt", "--chain", &cancun];
     let node = Devnet::open(&data, options);
+    node.send(ALICE, BOB, 1);
     node.call("anvil_mine", json!(["0x3"]));
     let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
     node.stop();
@@ -139,9 +140,16 @@ fn a_chain_that_begins_in_the_middle_goes_on() {
     };
     assert_eq!(oldest("0x400"), "0x3");
     // These blocks exist, so the answer is an error and not null.
-    for number in ["0x1", "latest"] {
-        let (code, message) = node.error("eth_getBlockByNumber", json!([number, false]));
-        assert!(code == -32000 && message.contains("begins with the state at block 3"));
+    for (method, params) in [
+        ("eth_getBlockByNumber", json!(["0x1", false])),
+        ("eth_getBlockByNumber", json!(["latest", false])),
+        ("eth_getTransactionBySenderAndNonce", json!([ALICE, "0x0"])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert!(
+            code == -32000 && message.contains("begins with the state at block 3"),
+            "{message}"
+        );
     }
     node.call("evm_mine", json!([]));
     assert_eq!(oldest("0x400"), "0x4");

@@ -1,8 +1,8 @@
 //! Tests of the debug methods that return the state in parts, as in geth.
 
 use crate::{
-    support::{ALICE, Devnet, args, layers},
-    transactions::{deploy, word},
+    support::{ALICE, BOB, Devnet, args, layers},
+    transactions::{CONTRACT, deploy, word},
 };
 use alloy_primitives::{Address, B256, U256, hex, keccak256};
 use serde_json::{Value, json};
@@ -94,6 +94,29 @@ fn accounts_come_in_the_order_of_their_hashes() {
         // The account does not exist at an earlier block.
         let genesis = node.call("debug_dumpBlock", json!(["0x0"]));
         assert_eq!(genesis["accounts"].get(address.to_checksum(None)), None, "{layer}");
+
+        node.call("evm_setAutomine", json!([false]));
+        let call = json!({ "from": ALICE, "to": address, "data": word(9) });
+        node.call("eth_sendTransaction", json!([call]));
+        node.call("eth_sendTransaction", json!([{ "from": BOB, "data": CONTRACT }]));
+        let before = json!(["pending", 1, address, "0x", 10]);
+        let before = node.call("debug_storageRangeAt", before);
+        assert_eq!(before["storage"][hash_of(0)]["value"], word(5), "{layer}: {before}");
+        assert_eq!(node.call("debug_dumpBlock", json!(["latest"])), dump, "{layer}");
+        let pending = node.call("debug_dumpBlock", json!(["pending"]));
+        let page = json!(["pending", "0x", 256, false, false, false]);
+        let page = node.call("debug_accountRange", page);
+        node.call("evm_mine", json!([]));
+        let mined = node.call("debug_dumpBlock", json!(["latest"]));
+        let [changed, added] = [address, BOB.create(0)].map(|address| address.to_checksum(None));
+        assert_eq!(pending["accounts"][&changed]["storage"][word(0)], "09", "{layer}");
+        assert_eq!(pending["accounts"][&added]["code"], found["code"], "{layer}");
+        // The time of the block is in the state too, so no other accounts are compared.
+        for account in [changed, added] {
+            let expected = &mined["accounts"][&account];
+            assert_eq!(&pending["accounts"][&account], expected, "{layer}");
+            assert_eq!(&page["accounts"][&account], expected, "{layer}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The life cycle of a layer: one block in progress at a time, and none after a failure.
 
 use crate::{CheckReport, HeadChange, Proposal, Result, StateError, UndoRecord, WriteSet};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use polytrie_kv::Store;
 use std::{collections::VecDeque, sync::Arc};
 
@@ -26,6 +26,8 @@ pub struct Lifecycle {
     store: Store,
     depth: usize,
     state: Mutex<State>,
+    /// Signals that a proposal was accepted or discarded, or that the layer has failed.
+    settled: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +76,7 @@ impl Lifecycle {
 
     /// Creates the life cycle of a layer in which this many blocks may begin on top of a waiting one.
     pub fn with_depth(store: Store, depth: usize) -> Arc<Self> {
-        Arc::new(Self { store, depth, state: Mutex::default() })
+        Arc::new(Self { store, depth, state: Mutex::default(), settled: Condvar::new() })
     }
 
     /// Creates the life cycle of a layer, and returns what was `read` from its store. If that is damaged, returns
@@ -202,7 +204,17 @@ impl Lifecycle {
     /// disagree) and returns it. Only the first failure is kept.
     pub fn poison(&self, failure: StateError) -> StateError {
         self.state.lock().failure.get_or_insert_with(|| failure.clone());
+        self.settled.notify_all();
         failure
+    }
+
+    /// Waits while an ended block is neither accepted nor discarded, unless the layer has failed. The store may have the
+    /// rows of that block already.
+    pub(crate) fn wait_until_settled(&self) {
+        let mut state = self.state.lock();
+        while state.phase == Phase::Finished && state.failure.is_none() {
+            self.settled.wait(&mut state);
+        }
     }
 
     /// Checks that this proposal is the one in progress.
@@ -240,6 +252,7 @@ impl Lifecycle {
         if state.open.is_empty() {
             (state.phase, state.is_void_above) = (Phase::Idle, false);
         }
+        self.settled.notify_all();
     }
 
     /// Notes that this proposal and those on top of it are void.
@@ -248,6 +261,7 @@ impl Lifecycle {
         if let Some(position) = state.open.iter().position(|open| *open == number) {
             state.close_from(position);
         }
+        self.settled.notify_all();
     }
 }
 
@@ -368,6 +382,34 @@ mod tests {
         finish(second).accept().unwrap();
         assert_eq!(notes.take(), ["accept b", "discard b"]);
         life.begin(()).unwrap();
+    }
+
+    #[test]
+    fn a_wait_for_an_ended_block_ends_with_it_or_with_the_layer() {
+        let life = lifecycle(0);
+        life.wait_until_settled();
+        let started = life.begin(()).unwrap();
+        life.wait_until_settled();
+        drop(started);
+        let ends: [fn(&Lifecycle, Outcome); 3] = [
+            |_, outcome| {
+                outcome.accept().unwrap();
+            },
+            |_, outcome| drop(outcome),
+            |life, outcome| {
+                life.poison(StateError::Corrupt("on purpose".into()));
+                drop(outcome);
+            },
+        ];
+        for end in ends {
+            let outcome = finish(life.begin(()).unwrap());
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| life.wait_until_settled());
+                assert!(!waiting.is_finished());
+                end(&life, outcome);
+                waiting.join().unwrap();
+            });
+        }
     }
 
     #[test]

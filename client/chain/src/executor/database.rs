@@ -120,7 +120,8 @@ impl Database for SessionDatabase<'_> {
     }
 
     fn block_hash(&mut self, number: u64) -> Result<B256, InternalError> {
-        let hash = self.hashes.block_hash(number).ok_or(InternalError::MissingBlockHash { number });
+        let hash = self.hashes.block_hash(number);
+        let hash = self.noticed(hash)?.ok_or(InternalError::MissingBlockHash { number });
         self.noticed(hash)
     }
 }

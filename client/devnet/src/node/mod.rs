@@ -18,6 +18,7 @@ pub use roots::Roots;
 
 pub(crate) use held::Held;
 use moved::MarksCell;
+pub(crate) use ranges::code_of;
 
 use super::{
     Cheats, Clock, DevAccounts, Event, Listener, NodeError, NodeFailure, PendingBlock, Pool,

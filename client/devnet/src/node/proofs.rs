@@ -4,13 +4,15 @@
 //! make the fork.
 
 use super::Node;
-use crate::{NodeError, Result};
+use crate::{NodeError, PendingBlock, Result};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chain::executor::sandbox::Seen;
 use polytrie_chain::{ChainDb, ChainError, layer_at};
 use polytrie_layers as layers;
-use polytrie_state::{BlockRef, Commitment, Fork, Proof, StateLayer, hash_address, hash_slot};
-use std::{sync::Arc, time::Instant};
+use polytrie_state::{
+    BlockRef, Commitment, Finished, Fork, Proof, Session, hash_address, hash_slot, put_preimages,
+};
+use std::time::Instant;
 
 impl Node {
     /// Makes a proof of the state after a block, in the form of the layer. Returns it with the commitment against which
@@ -27,7 +29,7 @@ impl Node {
         slots: &[U256],
         deadline: Option<Instant>,
     ) -> Result<(Proof, Commitment)> {
-        let past = self.layer_after(block, deadline)?;
+        let past = self.fork_after(block, deadline)?.layer;
         Ok((layers::proofs(&*past)?.prove(address, slots)?, past.commitment()))
     }
 
@@ -63,13 +65,27 @@ impl Node {
     }
 
     /// Returns a separate layer in the state after a block. Changes to it do not affect the node's layer.
-    pub(super) fn layer_after(
-        &self,
-        block: BlockRef,
-        deadline: Option<Instant>,
-    ) -> Result<Arc<dyn StateLayer>> {
+    pub(super) fn fork_after(&self, block: BlockRef, deadline: Option<Instant>) -> Result<Fork> {
         let (fork, _) = self.fork_with(block, deadline)?;
-        Ok(layer_at(fork, block.number, deadline)?)
+        let store = fork.store.clone();
+        Ok(Fork { layer: layer_at(fork, block.number, deadline)?, store })
+    }
+
+    /// Returns a separate layer in the state after a pending block. It has the addresses and slots that the block
+    /// adds, but not its new code.
+    pub(super) fn fork_after_pending(
+        &self,
+        pending: &PendingBlock,
+        deadline: Option<Instant>,
+    ) -> Result<Fork> {
+        let parent = pending.parent();
+        let fork = self.fork_after(parent, deadline)?;
+        let mut session = Session::begin(&*fork.layer, parent)?;
+        session.apply(&pending.changes)?;
+        let Finished { mut outcome, writes, .. } = session.finish()?;
+        put_preimages(&mut outcome.batch, &writes);
+        outcome.write(&fork.store)?;
+        Ok(fork)
     }
 
     /// Returns a fork of the layer at the head of a chain that has this block, and the number of the head.

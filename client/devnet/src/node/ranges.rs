@@ -1,12 +1,14 @@
 //! Pages of the accounts and slots of a block's state, in the order of their hashes.
 
 use super::Node;
-use crate::{NodeError, Result, dump::Names};
+use crate::{NodeError, PendingBlock, Result, dump::Names};
 use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_chain::ChainDb;
 use polytrie_node::state_root::storage_root;
-use polytrie_state::{Account, BlockRef, StateError, StateLayer, StateReader, hash_address};
+use polytrie_state::{Account, BlockRef, Fork, StateError, StateLayer, StateReader, hash_address};
 use std::{
     ops::ControlFlow::{self, Break, Continue},
+    sync::Arc,
     time::Instant,
 };
 
@@ -86,7 +88,7 @@ impl Node {
         from: B256,
         limits: RangeLimits,
     ) -> Result<SlotRange> {
-        let layer = self.layer_after(block, limits.deadline)?;
+        let layer = self.fork_after(block, limits.deadline)?.layer;
         let mut found = SlotRange::default();
         let mut left = Left::new(limits);
         layer.slots(hash_address(address), from, &mut |hash, value| {
@@ -107,12 +109,12 @@ impl Node {
         }
         let names = self.genesis_names();
         for (hash, slot, _) in &mut found.slots {
-            *slot = self.known_slot(names, hash)?;
+            *slot = names.slot(self.db(), hash)?;
         }
         Ok(found)
     }
 
-    /// Returns accounts after a block, from the hash `from` on.
+    /// Returns accounts after a block, or after the pending block if it is given, from the hash `from` on.
     ///
     /// # Errors
     ///
@@ -120,13 +122,20 @@ impl Node {
     pub fn account_range(
         &self,
         block: BlockRef,
+        pending: Option<&PendingBlock>,
         from: B256,
         parts: AccountParts,
         limits: RangeLimits,
     ) -> Result<AccountRange> {
-        let layer = self.layer_after(block, limits.deadline)?;
-        let reader = layer.reader()?;
-        let names = self.genesis_names();
+        let Fork { layer, store } = match pending {
+            Some(pending) => self.fork_after_pending(pending, limits.deadline)?,
+            None => self.fork_after(block, limits.deadline)?,
+        };
+        let reader = match pending {
+            Some(pending) => Arc::clone(&pending.state),
+            None => layer.reader()?,
+        };
+        let (names, db) = (self.genesis_names(), ChainDb::new(store));
         let mut left = Left::new(limits);
         let mut found = AccountRange::default();
         let mut failed = None;
@@ -135,7 +144,7 @@ impl Node {
                 found.next = Some(hash);
                 return Ok(Break(()));
             }
-            let address = match self.known_address(names, &hash) {
+            let address = match names.address(&db, &hash) {
                 Ok(None) if !parts.nameless => return Ok(left.take(0)),
                 Ok(address) => address,
                 Err(error) => {
@@ -146,7 +155,7 @@ impl Node {
             let code = if parts.code { code_of(&*reader, &account)? } else { Bytes::new() };
             let (slots, storage_root) = slots_of(&*layer, hash, parts.slots, &mut left)?;
             let flow = left.take(ENTRY + code.len() * 2);
-            match self.named_slots(names, slots) {
+            match named_slots(names, &db, slots) {
                 Ok(slots) => found.accounts.push(FoundAccount {
                     hash,
                     address,
@@ -162,20 +171,21 @@ impl Node {
         left.done()?;
         failed.map_or(Ok(found), Err)
     }
-
-    /// Returns the slots whose numbers are known, and drops those known by hash only.
-    fn named_slots(&self, names: &Names, found: Slots) -> Result<Vec<(U256, U256)>> {
-        let mut named = Vec::with_capacity(found.len());
-        for (hash, value) in found {
-            if let Some(slot) = self.known_slot(names, &hash)? {
-                named.push((slot, value));
-            }
-        }
-        Ok(named)
-    }
 }
 
-fn code_of(reader: &dyn StateReader, account: &Account) -> Result<Bytes, StateError> {
+/// Returns the slots whose numbers are known, and drops those known by hash only.
+fn named_slots(names: &Names, db: &ChainDb, found: Slots) -> Result<Vec<(U256, U256)>> {
+    let mut named = Vec::with_capacity(found.len());
+    for (hash, value) in found {
+        if let Some(slot) = names.slot(db, &hash)? {
+            named.push((slot, value));
+        }
+    }
+    Ok(named)
+}
+
+/// Returns the code of an account. A store without it is damaged.
+pub(crate) fn code_of(reader: &dyn StateReader, account: &Account) -> Result<Bytes, StateError> {
     match account.has_code() {
         true => reader.code(&account.code_hash)?.ok_or_else(|| {
             let hash = account.code_hash;

@@ -37,7 +37,7 @@ impl Node {
             return Ok(Roots(None));
         }
         let stored = pending.map_or(parent, PendingBlock::parent);
-        let layer = self.layer_after(stored, deadline)?;
+        let layer = self.fork_after(stored, deadline)?.layer;
         let mut session = Session::begin(&*layer, stored)?.with_intermediate_roots();
         match pending {
             Some(pending) => session.apply(&pending.changes)?,

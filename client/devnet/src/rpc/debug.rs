@@ -67,7 +67,7 @@ fn named(rpc: &Rpc, view: &View, id: BlockId) -> RpcResult<Found> {
 }
 
 /// Returns a block to execute again; for `pending` the pending block, if there is one.
-fn to_execute(rpc: &Rpc, view: &View, id: BlockId) -> RpcResult<Found> {
+pub(super) fn to_execute(rpc: &Rpc, view: &View, id: BlockId) -> RpcResult<Found> {
     match rpc.find_on(view, id)? {
         Some(found) => Ok(found),
         // The error says why there is none.

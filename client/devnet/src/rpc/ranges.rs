@@ -4,6 +4,7 @@
 use super::{
     Methods, Rpc,
     args::Args,
+    debug::to_execute,
     error::{RpcError, RpcResult},
 };
 use crate::{AccountParts, AccountRange, FoundAccount, RangeLimits};
@@ -56,12 +57,12 @@ fn storage_range(rpc: &Rpc, args: &mut Args) -> RpcResult<Slots> {
     let from: Bytes = args.next()?;
     let most: i64 = args.next()?;
     let view = rpc.node.view();
-    let number = rpc.known(&view, id)?;
+    let found = to_execute(rpc, &view, id)?;
+    let number = found.header.number;
     let Some(before) = number.checked_sub(1) else {
         return Err(RpcError::server("no transaction in genesis"));
     };
-    let found = rpc.block(&view, number)?;
-    let count = found.map_or(0, |found| found.block.body.transactions.len());
+    let count = found.block.body.transactions.len();
     if usize::try_from(index).map_or(true, |index| index >= count.max(1)) {
         return Err(RpcError::server(format!(
             "transaction index {index} out of range: block {number} has {count}, counted from 0"
@@ -123,9 +124,16 @@ fn accounts(
     most: usize,
 ) -> RpcResult<Accounts> {
     let view = rpc.node.view();
-    let block = rpc.block_ref(&view, id)?;
-    let root = view.db().block_head(block.number)?.header.state_root;
-    let found = rpc.node.account_range(block, from, parts, limits(rpc, most))?;
+    let pending = rpc.pending_on(&view, id)?;
+    let (block, root) = match &pending {
+        Some(pending) => (pending.parent(), pending.header.state_root),
+        None => {
+            let block = rpc.block_ref(&view, id)?;
+            (block, view.db().block_head(block.number)?.header.state_root)
+        }
+    };
+    let pending = pending.as_deref();
+    let found = rpc.node.account_range(block, pending, from, parts, limits(rpc, most))?;
     let AccountRange { accounts, next } = found;
     let accounts = accounts.into_iter().map(|found| (name(&found), dumped(found))).collect();
     Ok(Accounts { root: hex::encode(root), accounts, next })

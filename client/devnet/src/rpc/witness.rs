@@ -9,13 +9,29 @@ use super::{
 };
 use alloy_primitives::{B256, Bytes};
 use jsonrpsee::core::RegisterMethodError;
-use polytrie_chain::executor::sandbox::{RecordingReader, Replay, Sandbox, Seen};
-use polytrie_state::BlockRef;
+use polytrie_chain::executor::{
+    BlockHashes,
+    sandbox::{RecordingReader, Replay, Sandbox, Seen},
+};
+use polytrie_state::{BlockRef, StateError};
 use serde_json::{Value, json};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
+
+/// Hashes of blocks, and the number of the oldest one that was asked for.
+struct Noted {
+    hashes: Arc<dyn BlockHashes + Send + Sync>,
+    oldest: Arc<AtomicU64>,
+}
+
+impl BlockHashes for Noted {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        self.oldest.fetch_min(number, Ordering::Relaxed);
+        self.hashes.block_hash(number)
+    }
+}
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add_heavy("debug_executionWitness", execution_witness)
@@ -39,13 +55,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let reader = RecordingReader::new(at.state);
     // The witness has headers from the oldest block whose hash was read.
     let oldest = Arc::new(AtomicU64::new(parent));
-    let hashes = {
-        let oldest = Arc::clone(&oldest);
-        Arc::new(move |number: u64| {
-            oldest.fetch_min(number, Ordering::Relaxed);
-            hashes.block_hash(number)
-        })
-    };
+    let hashes = Arc::new(Noted { hashes, oldest: Arc::clone(&oldest) });
     let mut sandbox = Sandbox::new(reader.clone(), hashes).until(rpc.deadline());
     for change in view.db().by_hand(&found.header.hash())?.accounts {
         sandbox.apply(change);

@@ -1,6 +1,9 @@
 //! Tests of blocks, the states before them, and the ways back.
 
 use super::*;
+use alloy_primitives::keccak256;
+use polytrie_kv::Batch;
+use polytrie_state::{Account, CODE_TABLE};
 
 #[test]
 fn a_transfer_is_mined_on_every_layer() {
@@ -16,6 +19,27 @@ fn a_transfer_is_mined_on_every_layer() {
         assert!(node.pool().is_empty());
         assert!(node.mine(MineOptions::default()).unwrap().is_none());
     }
+}
+
+/// Code is in a row of its own. Without it a file of the state would have an account without code.
+#[test]
+fn code_that_is_lost_is_damage() {
+    let node = node("mpt");
+    let code = Bytes::from_static(&[0]);
+    node.cheat(|cheats, _| {
+        cheats.set_code(SOMEBODY, Account::default(), code.clone());
+        Ok(())
+    })
+    .unwrap();
+    node.mine(MineOptions::EVEN_EMPTY).unwrap();
+    assert_eq!(node.dump().unwrap().accounts[&SOMEBODY].code, code);
+    let mut batch = Batch::new();
+    batch.delete(CODE_TABLE, keccak256(&code).as_slice());
+    node.db().store().write(batch).unwrap();
+    // The view before has a snapshot with the row.
+    node.mine(MineOptions::EVEN_EMPTY).unwrap();
+    let error = node.dump().unwrap_err().to_string();
+    assert!(error.contains("the code") && error.contains("is missing"), "{error}");
 }
 
 /// The store flushes by itself, too. What was reported as durable after that stays so when more blocks follow.

@@ -54,6 +54,8 @@ pub(crate) fn verify_checksum(
     if relevant.is_empty() {
         return Ok(());
     }
+    // The blocks are read after this, in a second pass: an import executes the first ones long before the last byte is
+    // known, and none of a wrong file may get there.
     let found = content.rewind().and_then(|()| hash(&mut *content));
     let found = found.and_then(|found| content.rewind().map(|()| found));
     let found = found.map_err(|error| {

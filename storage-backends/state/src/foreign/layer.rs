@@ -174,7 +174,8 @@ impl<T: Foreign> Prove for ForeignLayer<T> {
             if let Some(ways) = tree.prove(&trail, store, proof_keys(address, slots))? {
                 return prove::<T>(&rows, (address, slots), ways);
             }
-            // Another thread accepted a step in between.
+            // Another thread has accepted a step in between, or is about to: then its rows are there already.
+            self.lifecycle.wait_until_settled();
             self.lifecycle.ready()?;
         }
     }

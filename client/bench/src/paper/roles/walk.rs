@@ -21,7 +21,7 @@ use polytrie_chain::{
 };
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::StoreOptions;
-use polytrie_state::{StateLayer, StateReader};
+use polytrie_state::{StateError, StateLayer, StateReader};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 /// The engine. Counts do not depend on it.
@@ -153,7 +153,7 @@ fn senders(candidate: &Candidate) -> Result<&[Address]> {
 struct Hashes(Arc<Mutex<HashMap<u64, B256>>>);
 
 impl BlockHashes for Hashes {
-    fn block_hash(&self, number: u64) -> Option<B256> {
-        self.0.lock().get(&number).copied()
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        Ok(self.0.lock().get(&number).copied())
     }
 }

@@ -54,7 +54,7 @@ impl Database for View<'_> {
     }
 
     fn block_hash(&mut self, number: u64) -> Result<B256, InternalError> {
-        self.hashes.block_hash(number).ok_or(InternalError::MissingBlockHash { number })
+        self.hashes.block_hash(number)?.ok_or(InternalError::MissingBlockHash { number })
     }
 }
 

@@ -209,7 +209,7 @@ impl DatabaseRef for Sandbox {
         Ok(match self.own_hashes.get(&number) {
             Some(hash) => *hash,
             // An overridden block number may be above all known blocks.
-            None => self.hashes.block_hash(number).unwrap_or_default(),
+            None => self.hashes.block_hash(number)?.unwrap_or_default(),
         })
     }
 }

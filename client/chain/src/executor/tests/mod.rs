@@ -27,6 +27,7 @@ use polytrie_state::{
     Account, BlockRef, GenesisAccount, GenesisSlots, Session, StateError, StateLayer, hash_slot,
 };
 use polytrie_testing::{Oracle, OracleLayer};
+use revm::DatabaseRef;
 use std::sync::Arc;
 
 const ETHER: u128 = 1_000_000_000_000_000_000;
@@ -417,6 +418,18 @@ fn a_header_without_what_the_evm_needs_is_invalid() {
     assert!(matches!(world.invalid(&[]), BlockInvalid::MissingField { field: "base fee", .. }));
 }
 
+/// Hashes of which one is not known, and one cannot be read.
+struct Hashes;
+
+impl BlockHashes for Hashes {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        match number {
+            298 => Err(StateError::Corrupt("on purpose".to_owned())),
+            number => Ok((number != 299).then(|| B256::repeat_byte(number as u8))),
+        }
+    }
+}
+
 #[test]
 fn blockhash_asks_for_the_last_256_ancestors_only() {
     // The code stores BLOCKHASH of the number in the input at slot 0.
@@ -437,9 +450,8 @@ fn blockhash_asks_for_the_last_256_ancestors_only() {
             ommers: &[],
             withdrawals: None,
         };
-        let hashes = |n| (n != 299).then(|| B256::repeat_byte(n as u8));
         let mut session = world.session();
-        let result = Executor::new(0).execute_block(&mut session, world.rules(), &hashes, block);
+        let result = Executor::new(0).execute_block(&mut session, world.rules(), &Hashes, block);
         result.map(|_| session.slot(&CONTRACT, &U256::ZERO).unwrap())
     };
     assert_eq!(ask(44).unwrap(), U256::from_be_bytes([44; 32]));
@@ -451,6 +463,14 @@ fn blockhash_asks_for_the_last_256_ancestors_only() {
         missing,
         ExecuteError::Internal(InternalError::MissingBlockHash { number: 299 })
     ));
+    // A hash that cannot be read is not one that is not known, which is zero in a sandbox.
+    let is_of_state =
+        |error: InternalError| matches!(error, InternalError::State(StateError::Corrupt(_)));
+    let ExecuteError::Internal(unreadable) = ask(298).unwrap_err() else { panic!() };
+    assert!(is_of_state(unreadable));
+    let sandbox = Sandbox::new(world.layer.reader().unwrap(), Arc::new(Hashes));
+    assert_eq!(sandbox.block_hash_ref(299).unwrap(), B256::ZERO);
+    assert!(is_of_state(sandbox.block_hash_ref(298).unwrap_err()));
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use crate::{
     NodeError,
+    node::code_of,
     rpc::{
         Methods, Rpc,
         args::{Args, Slot},
         convert::quantity,
         error::{RpcError, RpcResult},
-        lookup::At,
     },
 };
 use alloy_consensus::TrieAccount;
@@ -15,7 +15,7 @@ use alloy_eips::BlockId;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rpc_types_eth::{AccountInfo, EIP1186AccountProofResponse};
 use jsonrpsee::core::RegisterMethodError;
-use polytrie_state::{Account, Commitment, Proof};
+use polytrie_state::{Commitment, Proof};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -56,21 +56,14 @@ fn code(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
     let address: Address = args.next()?;
     let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
     let account = at.state.account(&address)?.unwrap_or_default();
-    code_of(&at, &account)
-}
-
-fn code_of(at: &At, account: &Account) -> RpcResult<Bytes> {
-    if !account.has_code() {
-        return Ok(Bytes::new());
-    }
-    Ok(at.state.code(&account.code_hash)?.unwrap_or_default())
+    Ok(code_of(&*at.state, &account)?)
 }
 
 fn account_info(rpc: &Rpc, args: &mut Args) -> RpcResult<AccountInfo> {
     let address: Address = args.next()?;
     let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
     let account = at.state.account(&address)?.unwrap_or_default();
-    let code = code_of(&at, &account)?;
+    let code = code_of(&*at.state, &account)?;
     Ok(AccountInfo { balance: account.balance, nonce: account.nonce, code })
 }
 

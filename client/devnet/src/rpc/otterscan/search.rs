@@ -151,8 +151,7 @@ pub(super) fn by_sender_and_nonce(
     nonce: u64,
 ) -> RpcResult<Option<B256>> {
     let view = rpc.node.view();
-    let of_block = |number: u64| -> RpcResult<Option<B256>> {
-        let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+    let of_block = |found: &Found| -> RpcResult<Option<B256>> {
         for tx in &found.block.body.transactions {
             if tx.nonce() == nonce && convert::sender(tx)? == *sender {
                 return Ok(Some(*tx.tx_hash()));
@@ -165,18 +164,31 @@ pub(super) fn by_sender_and_nonce(
     };
     match first_block(rpc, &view, &used)? {
         First::Never => Ok(None),
-        First::At(number) => of_block(number),
-        First::NotAfter(oldest) => {
-            let mut seen = Seen::default();
-            for number in (genesis(rpc) + 1..=oldest).rev() {
-                seen.another(rpc)?;
-                if let Some(hash) = of_block(number)? {
-                    return Ok(Some(hash));
-                }
-            }
-            Ok(None)
+        First::At(number) => match rpc.block(&view, number)? {
+            Some(found) => of_block(&found),
+            None => Ok(None),
+        },
+        First::NotAfter(oldest) => look_back(rpc, &view, oldest, of_block),
+    }
+}
+
+/// Looks through the blocks up to `newest`, the latest first, until `of_block` finds something. If the blocks before one
+/// are not here, that is an error, because it may be in them.
+fn look_back<T>(
+    rpc: &Rpc,
+    view: &View,
+    newest: u64,
+    of_block: impl Fn(&Found) -> RpcResult<Option<T>>,
+) -> RpcResult<Option<T>> {
+    let mut seen = Seen::default();
+    for number in (genesis(rpc) + 1..=newest).rev() {
+        seen.another(rpc)?;
+        let found = rpc.block(view, number)?.ok_or_else(|| view.db().missing(number))?;
+        if let Some(sought) = of_block(&found)? {
+            return Ok(Some(sought));
         }
     }
+    Ok(None)
 }
 
 /// `ots_getContractCreator`: the creator of a contract, and the transaction that created it.
@@ -203,21 +215,16 @@ pub(super) fn contract_creator(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<V
             }
             Ok(None)
         }
-        First::NotAfter(oldest) => {
-            // Without the state of these blocks, creations by other contracts cannot be found.
-            let mut seen = Seen::default();
-            for number in (genesis(rpc) + 1..=oldest).rev() {
-                seen.another(rpc)?;
-                let Some(found) = rpc.block(&view, number)? else { continue };
-                for tx in &found.block.body.transactions {
-                    let sender = convert::sender(tx)?;
-                    if tx.is_create() && sender.create(tx.nonce()) == address {
-                        return Ok(answer(tx.tx_hash(), sender));
-                    }
+        // Without the state of these blocks, creations by other contracts cannot be found.
+        First::NotAfter(oldest) => look_back(rpc, &view, oldest, |found| {
+            for tx in &found.block.body.transactions {
+                let sender = convert::sender(tx)?;
+                if tx.is_create() && sender.create(tx.nonce()) == address {
+                    return Ok(answer(tx.tx_hash(), sender));
                 }
             }
             Ok(None)
-        }
+        }),
     }
 }
 

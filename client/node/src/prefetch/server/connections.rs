@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Number of prefetchers that may be connected at a time.
-const MOST_PREFETCHERS: usize = 16;
+pub(super) const MOST_PREFETCHERS: usize = 16;
 /// Number of connections that may be open at a time, with those that have not said hello or learn that they are too many.
 const MOST_CONNECTIONS: usize = 2 * MOST_PREFETCHERS;
 /// Interval at which a thread that waits for a connection checks whether it should go on.
@@ -23,8 +23,9 @@ const TICK: Duration = Duration::from_millis(50);
 /// Time within which a new connection must send its hello: as long as a stranger holds one and says nothing. A prefetcher sends
 /// it at once, but its machine may stand still for some seconds, and one that runs tests for longer.
 const GREETING: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 20 });
-/// Time within which a bag must come, and a frame must be received.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time within which a bag must come, and a frame must be received. A prefetcher may be away for as long while all places are
+/// taken.
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Accepts connections until the node is done. Then waits until they are closed.
 pub(super) fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
@@ -81,9 +82,8 @@ pub(super) fn serve(
         return Ok(());
     };
     let mut output = stream;
-    let is_full = shared.open.lock().len() >= MOST_PREFETCHERS;
     let many = || format!("the node has {MOST_PREFETCHERS} prefetchers; wait for one to leave");
-    let objection = Hello::objection(&shared.hello, &hello).or_else(|| is_full.then(many));
+    let objection = Hello::objection(&shared.hello, &hello).or_else(|| is_full(shared).then(many));
     if let Some(reason) = objection {
         tracing::warn!("a prefetcher at {peer} is refused: {reason}");
         return Ok(output.write_all(&Message::Refused(reason).encode())?);
@@ -110,11 +110,7 @@ pub(super) fn serve(
 
 /// Hands bags to the layer, until the prefetcher closes the connection, is too slow or breaks the protocol.
 fn take_bags(shared: &Shared, stream: &TcpStream, work: &Work) -> Result<(), WireError> {
-    let is_patient = || {
-        let is_slow = !work.is_away.load(Relaxed)
-            && work.due.lock().front().is_some_and(|block| block.since.elapsed() > PATIENCE);
-        !is_slow && !shared.is_over()
-    };
+    let is_patient = || !is_too_slow(shared, work) && !shared.is_over();
     let mut input = Patient { stream, is_patient: &is_patient };
     while let Some(frame) = read_raw(&mut input, BAG_BYTES)? {
         let unexpected = || io::Error::other("it sends what it was not asked for");
@@ -133,7 +129,7 @@ fn take_bags(shared: &Shared, stream: &TcpStream, work: &Work) -> Result<(), Wir
         };
         let asked = work.due.lock().front().filter(|asked| asked.hash == block).copied();
         let DueBlock { number, executed, .. } = asked.ok_or_else(unexpected)?;
-        if work.is_away.load(Relaxed) {
+        if work.away.lock().is_some() {
             // It answers blocks that were on their way, without having read anything.
             work.due.lock().pop_front();
             continue;
@@ -152,6 +148,20 @@ fn take_bags(shared: &Shared, stream: &TcpStream, work: &Work) -> Result<(), Wir
         shared.came(work, number, was_late);
     }
     Ok(())
+}
+
+/// Whether a prefetcher is given up: it is ready and keeps a block for too long, or it is away for too long and takes the place
+/// of another one.
+pub(super) fn is_too_slow(shared: &Shared, work: &Work) -> bool {
+    let away = *work.away.lock();
+    match away {
+        Some(since) => since.elapsed() > PATIENCE && is_full(shared),
+        None => work.due.lock().front().is_some_and(|block| block.since.elapsed() > PATIENCE),
+    }
+}
+
+fn is_full(shared: &Shared) -> bool {
+    shared.open.lock().len() >= MOST_PREFETCHERS
 }
 
 /// Sends frames, and the message of the end after the last one.

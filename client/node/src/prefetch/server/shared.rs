@@ -70,8 +70,8 @@ pub(super) struct Work {
     pub(super) due: Mutex<VecDeque<DueBlock>>,
     /// Whether its last bag came too late, or a block has waited for one in vain.
     pub(super) is_late: AtomicBool,
-    /// Whether it has no store open, as it says. Changes while the connections are locked.
-    pub(super) is_away: AtomicBool,
+    /// The time since which it has no store open, as it says. Changes while the connections are locked.
+    pub(super) away: Mutex<Option<Instant>>,
 }
 
 impl Connection {
@@ -80,7 +80,7 @@ impl Connection {
     }
 
     pub(super) fn is_away(&self) -> bool {
-        self.work.is_away.load(Relaxed)
+        self.work.away.lock().is_some()
     }
 
     /// Whether it works on this block.
@@ -245,17 +245,19 @@ impl Shared {
     /// Records that a prefetcher has no store open from now on.
     pub(super) fn is_gone(&self, work: &Work) {
         let (came, open) = (self.came.lock(), self.open.lock());
-        work.is_away.store(true, Relaxed);
+        work.away.lock().get_or_insert_with(Instant::now);
         self.abandon(&came, &open, work);
     }
 
     /// Records that a prefetcher has a store open again.
     pub(super) fn is_back(&self, work: &Work) {
         let _open = self.open.lock();
-        work.is_away.store(false, Relaxed);
+        let Some(since) = work.away.lock().take() else { return };
+        let was_away = since.elapsed();
         for block in &mut *work.due.lock() {
-            // It had no time for these so far.
-            (block.since, block.executed) = (Instant::now(), self.executed.load(Relaxed));
+            // The time that it was away is not counted, and that before is: otherwise it could go away each time.
+            block.since += was_away;
+            block.executed = self.executed.load(Relaxed);
             self.abandoned.lock().remove(&block.number);
         }
     }

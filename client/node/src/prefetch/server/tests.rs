@@ -3,7 +3,7 @@
 
 use super::{
     FARTHEST, Prefetchers, SPARE,
-    connections::serve,
+    connections::{MOST_PREFETCHERS, PATIENCE, is_too_slow, serve},
     informing::Informing,
     shared::{AT_A_TIME, Connection, OUTBOX, Shared, Work},
 };
@@ -20,7 +20,7 @@ use std::{
     net::{TcpListener, TcpStream},
     sync::{Arc, atomic::Ordering::Relaxed},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 fn shared() -> Shared {
@@ -176,6 +176,49 @@ fn blocks_of_a_prefetcher_that_is_gone_are_left_to_others() {
     assert!(shared.is_abandoned(number));
     shared.forget_until(number + 1);
     assert!(!shared.is_abandoned(number));
+}
+
+/// Its machine answers, so the system does not end the connection.
+#[test]
+fn a_prefetcher_that_stays_away_gives_its_place_to_another_one() {
+    let shared = shared();
+    let _first: Vec<_> = (1..MOST_PREFETCHERS as u64).map(|n| connect(&shared, n)).collect();
+    let work = work_of(&shared, 0);
+    shared.is_gone(&work);
+    let long_ago = Instant::now().checked_sub(2 * PATIENCE);
+    *work.away.lock() = long_ago;
+    // What it says again is no news.
+    shared.is_gone(&work);
+    assert!(!is_too_slow(&shared, &work));
+    let _last = connect(&shared, MOST_PREFETCHERS as u64);
+    assert!(is_too_slow(&shared, &work));
+    shared.is_back(&work);
+    shared.is_gone(&work);
+    assert!(!is_too_slow(&shared, &work));
+}
+
+#[test]
+fn a_prefetcher_cannot_keep_a_block_by_going_away_again_and_again() {
+    let shared = shared();
+    let _frames = connect(&shared, 1);
+    assert!(shared.announce(&block(10)));
+    let work = work_of(&shared, 0);
+    let long_ago = Instant::now().checked_sub(2 * PATIENCE).unwrap();
+    work.due.lock()[0].since = long_ago;
+    shared.is_back(&work);
+    assert!(is_too_slow(&shared, &work), "it was not away");
+    // The time for which it is away is not counted.
+    shared.is_gone(&work);
+    *work.away.lock() = Some(long_ago);
+    assert!(!is_too_slow(&shared, &work));
+    shared.is_back(&work);
+    assert!(!is_too_slow(&shared, &work));
+    work.due.lock()[0].since = long_ago;
+    shared.is_gone(&work);
+    let began = *work.away.lock();
+    shared.is_back(&work);
+    let away = began.unwrap().elapsed();
+    assert!(work.due.lock()[0].since <= long_ago + away, "what it had waited before is counted");
 }
 
 /// It opens each newer state, and may fail to read any of them.
