@@ -208,6 +208,18 @@ impl Report {
         runs.filter_map(|run| summary::summary(&layer.subject, run, &self.unit)).collect()
     }
 
+    /// Returns the run with the median throughput of a layer, of which most figures of its summary are.
+    pub(crate) fn median_run(&self, layer: &LayerSummary) -> Option<&RunResult> {
+        let mut runs = self.results.iter().map(|entry| &entry.result);
+        runs.find(|run| run.subject == layer.subject && run.run == layer.run)
+    }
+
+    /// Returns the bytes that a layer's median run wrote to devices for each operation; `None` where the system does not
+    /// report them.
+    pub(crate) fn device_write_bytes(&self, layer: &LayerSummary) -> Option<f64> {
+        Some(layer.each(self.median_run(layer)?.measured.device?.write_bytes))
+    }
+
     /// Returns the numbers of the block on which a layer's runs began, and of their last one.
     fn span(&self, layer: &str) -> Option<(u64, u64)> {
         let run = self.results.iter().find(|entry| entry.result.subject.state == layer)?;

@@ -154,7 +154,9 @@ fn a_table_for_people_and_a_cache_that_is_used() {
     let args = "chain --states mpt,raw --workload transfer --accounts 20 --txs 40 --block-txs 10 --runs 1 --seed 7";
     let first = bench(&cache, args).ok();
     assert!(first.text().starts_with("bench chain: "), "{}", first.text());
-    for word in ["seed 7", "accounts 20", "mpt/mdbx", "raw/mdbx", "tx/s", "x mpt", "peak MiB"] {
+    for word in
+        ["seed 7", "accounts 20", "mpt/mdbx", "raw/mdbx", "tx/s", "x mpt", "device/tx", "peak MiB"]
+    {
         assert!(first.text().contains(word), "`{word}` is missing in {}", first.text());
     }
     let entries = names();
