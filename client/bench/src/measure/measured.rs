@@ -60,7 +60,8 @@ pub struct Measured {
     pub schedule: Option<Schedule>,
     /// Commitment after the last block.
     pub commitment: Commitment,
-    /// Hash of all values read: layers with the same values have the same one. `None` if values are not read directly.
+    /// Hash of all values read, or in a chain of what the accounts of the last blocks hold at the end: layers with the same
+    /// values have the same one. `None` in reports of builds that did not read these accounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<B256>,
     /// Figures of each block; a comparison of runs removes them.

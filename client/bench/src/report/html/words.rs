@@ -256,7 +256,9 @@ pub(super) fn how(report: &Report) -> Vec<String> {
         false => "the state root where the layer has one",
     };
     let answers = match report.bench.as_str() {
-        "chain" => format!("the gas of every block, {roots}"),
+        "chain" => {
+            format!("the gas of every block, what accounts of the last blocks hold, {roots}")
+        }
         // Without contracts there is no gas, and no header to compare a root with.
         _ => "the values that it read, one state root under all layers that have one".to_owned(),
     };
