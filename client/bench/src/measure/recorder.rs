@@ -160,6 +160,7 @@ impl Recorder {
                 canonical: commitment.as_state_root().is_some(),
             },
             checksum: None,
+            proofs: None,
             each_block: self.each_block,
         })
     }

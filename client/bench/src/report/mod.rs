@@ -18,7 +18,7 @@ pub use table::columns;
 pub use verdict::Verdict;
 
 use super::{
-    measure::Machine,
+    measure::{Machine, Proofs},
     run::{Comparison, MemoryLimit, RunResult},
 };
 use polytrie_node::access_lists::AccessListMode;
@@ -218,6 +218,16 @@ impl Report {
     /// report them.
     pub(crate) fn device_write_bytes(&self, layer: &LayerSummary) -> Option<f64> {
         Some(layer.each(self.median_run(layer)?.measured.device?.write_bytes))
+    }
+
+    /// Returns the figures of the proofs in a layer's median run; `None` if it made none.
+    pub(crate) fn proofs(&self, layer: &LayerSummary) -> Option<Proofs> {
+        self.median_run(layer)?.measured.proofs
+    }
+
+    /// Whether a layer made proofs.
+    pub(crate) fn has_proofs(&self) -> bool {
+        self.layers.iter().any(|layer| self.proofs(layer).is_some())
     }
 
     /// Returns the numbers of the block on which a layer's runs began, and of their last one.

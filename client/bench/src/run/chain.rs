@@ -1,40 +1,24 @@
 //! A benchmark of a chain, through the same calls as an import: [`Ahead`] and [`Chain::insert`].
 
-use super::{BenchError, Result, lists::unusable};
+use super::{BenchError, Result, afterwards::LastAccounts, lists::unusable};
 use crate::{
     CacheError, PreparedChain,
     fixture::OpenStore,
     measure::{BlockTimes, Measured, Recorder},
 };
-use alloy_consensus::Transaction;
-use alloy_primitives::{Address, B256, Keccak256};
 use polytrie_chain::executor::Prefetch;
 use polytrie_chain::{BlockStats, Candidate, Chain, ChainOptions, InsertError, Inserted};
 use polytrie_chainspec::ChainSpec;
 use polytrie_files::{BlockFileError, BlockReader, RawBlock};
 use polytrie_node::access_lists::{AccessListMode, AccessListReader};
 use polytrie_node::import::{Ahead, Content, ImportError, Permit, Pipeline, Upcoming};
-use polytrie_state::{StateLayer, hash_address};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::{BTreeSet, VecDeque},
-    io,
-    ops::ControlFlow,
-    path::Path,
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::VecDeque, io, path::Path, sync::Arc, time::Instant};
 
 /// Blocks of warm-up that are enough for any chain: as many as the interval of `lmpt` on a node. In a benchmark the
 /// interval is no longer than the warm-up.
 const ENOUGH_WARMUP: u64 = 1_000;
-/// Number of last blocks whose accounts are read when the clock has stopped.
-const READ_BLOCKS: u64 = 16;
-/// Most accounts that are read then.
-const READ_ACCOUNTS: usize = 4_096;
-/// Most slots of each that are read.
-const READ_SLOTS: u64 = 1_024;
 
 /// Parameters of `bench chain`, without those of the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,7 +192,7 @@ impl ChainBench {
         let mut ahead = Ahead::new(self.prefetch, chain.spec(), blocks);
         let mut recorder = None;
         let mut operations = 0;
-        let mut accounts = BTreeSet::new();
+        let mut accounts = LastAccounts::default();
         for number in 1..=length.blocks {
             if number == self.warmup_blocks {
                 // The clock starts after the warm-up is flushed. The last block of the warm-up is flushed by itself,
@@ -227,8 +211,8 @@ impl ChainBench {
             };
             let (candidate, _permit) = ahead.blocks.next()?.ok_or_else(missing)?;
             let recover = start.elapsed();
-            if length.blocks - number < READ_BLOCKS {
-                accounts.extend(named(&candidate).take(READ_ACCOUNTS - accounts.len()));
+            if length.blocks - number < LastAccounts::BLOCKS {
+                accounts.add(&candidate, !self.recover);
             }
             let (mut times, stats) = insert(&mut chain, &mut ahead, candidate)?;
             if number == length.blocks {
@@ -257,7 +241,8 @@ impl ChainBench {
             ))),
             Some(recorder) => {
                 let measured = recorder.finish(open)?;
-                Ok(Measured { checksum: Some(held(&*open.layer, &accounts)?), ..measured })
+                let checksum = Some(accounts.held(&*open.layer)?);
+                Ok(Measured { checksum, proofs: accounts.proofs(open)?, ..measured })
             }
             None => Err(self.nothing_left(length.blocks)),
         }
@@ -284,34 +269,6 @@ fn insert(
     Ok((BlockTimes { execute, commit, write, ..BlockTimes::default() }, *stats))
 }
 
-/// Returns the accounts that a block pays or calls.
-fn named(candidate: &Candidate) -> impl Iterator<Item = Address> {
-    let called = candidate.block.body.transactions.iter().filter_map(Transaction::to);
-    called.chain(candidate.coinbase.as_ref().ok().copied())
-}
-
-/// Returns a hash of what these accounts hold, and of their first slots. Many layers have no root that could be compared
-/// with that of another, and receipts say nothing of balances.
-fn held(layer: &dyn StateLayer, accounts: &BTreeSet<Address>) -> Result<B256> {
-    let reader = layer.reader()?;
-    let mut hasher = Keccak256::new();
-    for address in accounts {
-        hasher.update(address);
-        let Some(account) = reader.account(address)? else { continue };
-        hasher.update(account.nonce.to_be_bytes());
-        hasher.update(account.balance.to_be_bytes::<32>());
-        hasher.update(account.code_hash);
-        let mut read = 0;
-        layer.slots(hash_address(address), B256::ZERO, &mut |slot, value| {
-            hasher.update(slot);
-            hasher.update(value.to_be_bytes::<32>());
-            read += 1;
-            Ok(if read < READ_SLOTS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-        })?;
-    }
-    Ok(hasher.finalize())
-}
-
 /// Waits until the roots of all blocks so far are computed.
 fn settle(chain: &mut Chain) -> Result<()> {
     chain.settle().map_err(|error| wrong(chain, error))
@@ -323,34 +280,5 @@ pub(super) fn wrong(chain: &Chain, error: InsertError) -> BenchError {
             BenchError::Wrong(format!("with the layer `{}`, {block}", chain.layer().name()))
         }
         InsertError::Broken(error) => error.into(),
-    }
-}
-
-#[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-    use crate::{Base, BaseSpec, Cache, Settings, SlotKeys, Subject};
-    use polytrie_kv::StoreOptions;
-    use polytrie_layers::{LAYERS, LayerOptions};
-
-    /// A layer that lost or changed a value is noticed, although its commitment is compared with no other.
-    #[test]
-    fn what_accounts_hold_is_compared_between_all_layers() {
-        let held_by = |state: &str, seed| {
-            let dir = tempfile::tempdir().unwrap();
-            let cache = Arc::new(Cache::open(dir.path()).unwrap());
-            let settings = Settings { layer: LayerOptions::for_tests(), ..Settings::default() };
-            let subject = Subject::new(state, "memory");
-            let options = StoreOptions::default();
-            let open = OpenStore::open(&subject, dir.path(), &settings, options).unwrap();
-            open.fill(&Base::new(BaseSpec::Slots(SlotKeys { seed, keys: 9 }), cache)).unwrap();
-            held(&*open.layer, &BTreeSet::from([SlotKeys::ADDRESS, Address::ZERO])).unwrap()
-        };
-        let expected = held_by("raw", 1);
-        for layer in LAYERS {
-            assert_eq!(held_by(layer.name, 1), expected, "{}", layer.name);
-            assert_ne!(held_by(layer.name, 2), expected, "{}", layer.name);
-        }
     }
 }

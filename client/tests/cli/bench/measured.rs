@@ -95,6 +95,10 @@ fn layers_under_workloads() {
         let (_, results) = parts(&report);
         let expected = &results[0]["checksum"];
         assert!(expected.is_string() && results.iter().all(|r| r["checksum"] == *expected));
+        for result in results {
+            let proves = !["raw", "lvmt"].contains(&result["state"].as_str().unwrap());
+            assert_eq!(result["proofs"].is_object(), proves, "{result}");
+        }
         // The first of ten blocks is the warm-up.
         let result = &report["results"][0];
         assert_eq!((&result["blocks"], &result["operations"]), (&9.into(), &90.into()));
@@ -159,7 +163,7 @@ fn a_table_for_people_and_a_cache_that_is_used() {
     let first = bench(&cache, args).ok();
     assert!(first.text().starts_with("bench chain: "), "{}", first.text());
     for word in
-        ["seed 7", "accounts 20", "mpt/mdbx", "raw/mdbx", "tx/s", "x mpt", "device/tx", "peak MiB"]
+        ["seed 7", "accounts 20", "mpt/mdbx", "raw/mdbx", "tx/s", "x mpt", "device/tx", "proof B"]
     {
         assert!(first.text().contains(word), "`{word}` is missing in {}", first.text());
     }

@@ -8,6 +8,7 @@ use super::{
     difference::other_conditions,
     plot::{self, Bar, escape, grouped, marked, short},
 };
+use crate::measure::Proofs;
 use std::fmt::Write;
 
 /// Style of the page beside that of its plots.
@@ -165,6 +166,10 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
         "own MiB".to_owned(),
         "peak MiB".to_owned(),
     ]);
+    let has_proofs = report.has_proofs();
+    if has_proofs {
+        heads.extend(["proof bytes", "proof µs"].map(str::to_owned));
+    }
     let row = |layer: &LayerSummary| {
         let spread = &layer.throughput.spread;
         let mebibytes = |bytes: u64| grouped(bytes as f64 / f64::from(1 << 20));
@@ -192,6 +197,11 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
             mebibytes(layer.own_rss_bytes),
             mebibytes(layer.peak_rss_bytes),
         ]);
+        if has_proofs {
+            let shown = |proofs: Proofs| [proofs.bytes, proofs.seconds.p50 * 1e6].map(short);
+            let none = || ["–", "–"].map(str::to_owned);
+            cells.extend(report.proofs(layer).map_or_else(none, shown));
+        }
         cells
     };
     std::iter::once(heads).chain(report.layers.iter().map(row)).collect()
