@@ -264,7 +264,8 @@ fn insert(
     let Inserted::Extended(stats) = inserted else {
         return Err(BenchError::Wrong("a block is not on top of the one before it".into()));
     };
-    let (commit, write) = (stats.state_commit, stats.write);
+    let write = stats.write.saturating_sub(stats.accept);
+    let commit = stats.state_commit + stats.accept;
     let execute = start.elapsed().saturating_sub(commit + write);
     Ok((BlockTimes { execute, commit, write, ..BlockTimes::default() }, *stats))
 }

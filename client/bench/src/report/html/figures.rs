@@ -163,7 +163,7 @@ fn writes(report: &Report) -> String {
     });
     figure(
         |width| bars.svg(width),
-        "For each account or slot that a block changed: how many rows reached the engine, and how many bytes for each byte that was changed. Less is better: disks wear, and caches are filled with what is written.",
+        "For each account or slot that a block changed: how many rows reached the engine, and how many bytes for each byte that was changed. Less is better: disks wear, and caches are filled with what is written. Files that a layer has beside the engine (nomt, qmdb) are not among these; the bytes to the device below are those of all files.",
     )
 }
 
