@@ -1,6 +1,6 @@
 //! A benchmark of a chain, through the same calls as an import: [`Ahead`] and [`Chain::insert`].
 
-use super::{BenchError, Result, afterwards::LastAccounts, lists::unusable};
+use super::{BenchError, Result, afterwards::Sample, lists::unusable};
 use crate::{
     CacheError, PreparedChain,
     fixture::OpenStore,
@@ -192,7 +192,7 @@ impl ChainBench {
         let mut ahead = Ahead::new(self.prefetch, chain.spec(), blocks);
         let mut recorder = None;
         let mut operations = 0;
-        let mut accounts = LastAccounts::default();
+        let mut sample = Sample::default();
         for number in 1..=length.blocks {
             if number == self.warmup_blocks {
                 // The clock starts after the warm-up is flushed. The last block of the warm-up is flushed by itself,
@@ -211,9 +211,7 @@ impl ChainBench {
             };
             let (candidate, _permit) = ahead.blocks.next()?.ok_or_else(missing)?;
             let recover = start.elapsed();
-            if length.blocks - number < LastAccounts::BLOCKS {
-                accounts.add(&candidate, !self.recover);
-            }
+            sample.add(&candidate, number, length.blocks);
             let (mut times, stats) = insert(&mut chain, &mut ahead, candidate)?;
             if number == length.blocks {
                 let start = Instant::now();
@@ -241,8 +239,8 @@ impl ChainBench {
             ))),
             Some(recorder) => {
                 let measured = recorder.finish(open)?;
-                let checksum = Some(accounts.held(&*open.layer)?);
-                Ok(Measured { checksum, proofs: accounts.proofs(open)?, ..measured })
+                let checksum = Some(sample.held(open)?);
+                Ok(Measured { checksum, proofs: sample.proofs(open)?, ..measured })
             }
             None => Err(self.nothing_left(length.blocks)),
         }
