@@ -198,7 +198,8 @@ impl Chain {
             put_preimages(&mut outcome.batch, &writes);
         }
         put_by_hand(&mut outcome, &candidate.header.hash(), &before);
-        self.write_valid(&candidate, total_difficulty, &executed.receipts, outcome)?;
+        stats.accept =
+            self.write_valid(&candidate, total_difficulty, &executed.receipts, outcome)?;
         self.head = Head { header: candidate.header.clone(), total_difficulty };
         self.remember(Ancestor::new(candidate.header.clone(), &candidate.block.body.ommers));
         stats.write = start.elapsed();

@@ -255,8 +255,10 @@ pub struct BlockStats {
     pub state_read: Duration,
     /// Time of the commitment.
     pub state_commit: Duration,
-    /// Time of passing the batch to the store.
+    /// Time of passing the batch to the store, and of making the block the head.
     pub write: Duration,
+    /// Of that, the time of the layer in making the block its head: a layer with files of its own may commit them then.
+    pub accept: Duration,
     /// Whether the block ran by its access list, see [`ListUse`](super::ListUse).
     pub by_list: bool,
     /// Whether the receipts root was compared.

@@ -19,7 +19,11 @@ use alloy_primitives::{B256, U256};
 use polytrie_consensus::check_state_root;
 use polytrie_kv::Batch;
 use polytrie_state::{FinishedLater, Outcome, PendingOutcome, WriteSet, put_preimages};
-use std::{sync::Arc, time::Instant};
+use std::{
+    mem,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// A block that was executed and is valid but for its root, which is not known yet.
 #[derive(Debug)]
@@ -182,7 +186,7 @@ impl Chain {
         if self.options.keep_preimages {
             put_preimages(&mut outcome.batch, &writes);
         }
-        self.write_valid(&candidate, total_difficulty, &receipts, outcome)?;
+        stats.accept += self.write_valid(&candidate, total_difficulty, &receipts, outcome)?;
         self.witnesses.extend(witness);
         if self.options.keep_writes {
             self.written.push(BlockWrites { number, hash: candidate.header.hash(), writes });
@@ -191,21 +195,24 @@ impl Chain {
         Ok(())
     }
 
-    /// Writes a valid block with all of its rows in one batch.
+    /// Writes a valid block with all of its rows in one batch. Returns the time of the layer in making it the head.
     pub(super) fn write_valid(
         &mut self,
         candidate: &Candidate,
         total_difficulty: U256,
         receipts: &[ReceiptEnvelope],
         mut outcome: Outcome,
-    ) -> Result<()> {
+    ) -> Result<Duration> {
         let Outcome { batch, undo, .. } = &mut outcome;
         self.put_valid(batch, candidate, total_difficulty, receipts, undo);
         let header = &candidate.header;
         self.drop_old_undo(batch, header.number, &header.hash())?;
-        outcome.write(self.db.store())?;
+        self.db.store().write(mem::take(batch))?;
+        let start = Instant::now();
+        outcome.accept()?;
+        let accept = start.elapsed();
         self.report_horizon(header.number);
-        Ok(())
+        Ok(accept)
     }
 
     /// Adds the rows of a block to a batch.

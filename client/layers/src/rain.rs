@@ -3,6 +3,7 @@
 use super::{
     engines::is_elsewhere,
     kind::{Hooks, LayerKind, Stateless},
+    options::LayerOptions,
 };
 use clap::Args;
 use polytrie_rain::{RainLayer, RainOptions, verify};
@@ -44,6 +45,32 @@ pub(super) const KIND: LayerKind = LayerKind {
             on_witness: |witness| Ok(RainLayer::on_witness(witness, None)?),
         }),
         bags: true,
+        put_off: Some(put_off),
         ..Hooks::NONE
     },
 };
+
+/// Returns a note for the reader of a report if the run ended before every shard had written its nodes.
+fn put_off(_: &LayerOptions, above: u64, last: u64) -> Option<String> {
+    let (blocks, cycle) = (last.saturating_sub(above), RainLayer::CYCLE);
+    (blocks < cycle).then(|| {
+        format!(
+            "rain has put off writing nodes: its shards take turns to write what many blocks have changed, and some have not had their turn, or wrote little, in a run of {blocks} blocks; with {cycle} blocks or more, that is part of its figures"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_not_every_shard_wrote_has_a_note() {
+        let options = LayerOptions::default();
+        let cycle = RainLayer::CYCLE;
+        for above in [0, 20_000_100] {
+            assert!(put_off(&options, above, above + cycle - 1).is_some());
+            assert_eq!(put_off(&options, above, above + cycle), None);
+        }
+    }
+}

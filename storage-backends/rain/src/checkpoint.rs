@@ -4,7 +4,7 @@
 //! batch of a later block: the more keys it covers, the later. That block also removes the log up to the checkpoint.
 
 use crate::{
-    TRIE,
+    SHARD_COUNT, TRIE,
     gather::gather,
     log,
     meta::{read_shard, write_shard},
@@ -21,9 +21,15 @@ use polytrie_trie::{Nibbles, RowSink, cow::CowTrie};
 /// Number of changes from one checkpoint to the next, which is of the next shard.
 pub(crate) const EVERY: u64 = 4;
 
+/// Largest number of changes between the last change of a checkpoint and the one it is written with.
+const MOST_LAG: u64 = EVERY * 12;
+
+/// Number of changes after which each shard has written a checkpoint, however many keys they change.
+pub(crate) const CYCLE: u64 = EVERY * SHARD_COUNT as u64 + MOST_LAG;
+
 /// Returns the shard whose checkpoint is started after the change `seq`; `None` if none is.
 pub(crate) const fn due_after(seq: u64) -> Option<usize> {
-    if seq.is_multiple_of(EVERY) { Some((seq / EVERY % 16) as usize) } else { None }
+    if seq.is_multiple_of(EVERY) { Some((seq / EVERY % SHARD_COUNT as u64) as usize) } else { None }
 }
 
 /// Number of keys for which a checkpoint is given the time of one block. A core of its own was seen to write about a
@@ -35,7 +41,7 @@ const KEYS_A_BLOCK: u64 = 128;
 /// Returns the number of changes between the last change of a checkpoint and the one it is written with, by the keys it
 /// covers. It is at most 48, so that the checkpoint is done before the next one of its shard starts.
 pub(crate) fn lag(keys: u64) -> u64 {
-    (1 + keys / KEYS_A_BLOCK).min(EVERY * 12)
+    (1 + keys / KEYS_A_BLOCK).min(MOST_LAG)
 }
 
 /// A checkpoint that was started and is not written.

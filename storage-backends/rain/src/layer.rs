@@ -1,7 +1,7 @@
 //! The seam: `rain` as the client drives it.
 
 use crate::{
-    ACCOUNT_NODES, LOG, META, RainOptions, SHARDS, STORAGE_NODES, TRIE, check, proof,
+    ACCOUNT_NODES, LOG, META, RainOptions, SHARDS, STORAGE_NODES, TRIE, check, checkpoint, proof,
     reader::RainReader, session::RainSession, shared::RainCore, version::shard_of,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -27,6 +27,10 @@ impl RainLayer {
     /// The tables that the layer needs in its store.
     pub const TABLES: &'static [Table] =
         &[ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE, WIPED_TABLE];
+
+    /// Number of blocks after which the nodes of every shard have been written once. Until then a part of what blocks change
+    /// is in the logs only.
+    pub const CYCLE: u64 = checkpoint::CYCLE;
 
     /// Opens the layer on the rows of a store, replaying the logs of its shards; an empty store is the empty state.
     ///

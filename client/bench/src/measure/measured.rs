@@ -60,9 +60,13 @@ pub struct Measured {
     pub schedule: Option<Schedule>,
     /// Commitment after the last block.
     pub commitment: Commitment,
-    /// Hash of all values read: layers with the same values have the same one. `None` if values are not read directly.
+    /// Hash of all values read, or in a chain of what the accounts of the last blocks hold at the end: layers with the same
+    /// values have the same one. `None` in reports of builds that did not read these accounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<B256>,
+    /// Proofs of accounts at the end of a chain; `None` if the layer makes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proofs: Option<Proofs>,
     /// Figures of each block; a comparison of runs removes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each_block: Vec<BlockFigures>,
@@ -84,6 +88,17 @@ pub struct BlockFigures {
     pub gas: Option<u64>,
     /// Wall-clock time.
     pub nanoseconds: u64,
+}
+
+/// Figures of proofs, each of one account.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Proofs {
+    /// Number of proofs.
+    pub count: u64,
+    /// Mean number of bytes of a proof: of its nodes, hashes, points and values, however they are encoded.
+    pub bytes: f64,
+    /// Percentiles of the times of making one, in seconds.
+    pub seconds: Percentiles,
 }
 
 /// A commitment, as far as it can be compared.

@@ -7,7 +7,7 @@ mod schedule;
 mod stats;
 
 pub use machine::Machine;
-pub use measured::{Amplification, BlockFigures, Commitment, Measured, TimeSplit};
+pub use measured::{Amplification, BlockFigures, Commitment, Measured, Proofs, TimeSplit};
 pub use recorder::{BlockTimes, Recorder};
 pub use schedule::{SCHEDULED_THREADS, Schedule, Scheduled};
 pub use stats::{Percentiles, Spread};

@@ -18,7 +18,7 @@ pub use table::columns;
 pub use verdict::Verdict;
 
 use super::{
-    measure::Machine,
+    measure::{Machine, Proofs},
     run::{Comparison, MemoryLimit, RunResult},
 };
 use polytrie_node::access_lists::AccessListMode;
@@ -206,6 +206,28 @@ impl Report {
     pub fn runs_of(&self, layer: &LayerSummary) -> Vec<LayerSummary> {
         let runs = self.results.iter().map(|entry| std::slice::from_ref(&entry.result));
         runs.filter_map(|run| summary::summary(&layer.subject, run, &self.unit)).collect()
+    }
+
+    /// Returns the run with the median throughput of a layer, of which most figures of its summary are.
+    pub(crate) fn median_run(&self, layer: &LayerSummary) -> Option<&RunResult> {
+        let mut runs = self.results.iter().map(|entry| &entry.result);
+        runs.find(|run| run.subject == layer.subject && run.run == layer.run)
+    }
+
+    /// Returns the bytes that a layer's median run wrote to devices for each operation; `None` where the system does not
+    /// report them.
+    pub(crate) fn device_write_bytes(&self, layer: &LayerSummary) -> Option<f64> {
+        Some(layer.each(self.median_run(layer)?.measured.device?.write_bytes))
+    }
+
+    /// Returns the figures of the proofs in a layer's median run; `None` if it made none.
+    pub(crate) fn proofs(&self, layer: &LayerSummary) -> Option<Proofs> {
+        self.median_run(layer)?.measured.proofs
+    }
+
+    /// Whether a layer made proofs.
+    pub(crate) fn has_proofs(&self) -> bool {
+        self.layers.iter().any(|layer| self.proofs(layer).is_some())
     }
 
     /// Returns the numbers of the block on which a layer's runs began, and of their last one.

@@ -1,6 +1,7 @@
 //! Tables for the terminal.
 
 use super::{Report, bounds};
+use crate::measure::Proofs;
 use polytrie_node::words::counted;
 use serde_json::Value;
 use std::fmt::Write;
@@ -142,7 +143,7 @@ fn speed(report: &Report) -> String {
 /// Returns reads and writes that reach the engine, and the resources of the runs.
 fn costs(report: &Report) -> String {
     let operation = report.operation_unit();
-    let heads = [
+    let mut heads = vec![
         "layer".to_owned(),
         format!("reads/{operation}"),
         "engine".to_owned(),
@@ -151,19 +152,24 @@ fn costs(report: &Report) -> String {
         "engine".to_owned(),
         "ampl.".to_owned(),
         format!("bytes/{operation}"),
+        format!("device/{operation}"),
         "p50 ms".to_owned(),
         "p99 ms".to_owned(),
         "disk MiB".to_owned(),
         "own MiB".to_owned(),
         "peak MiB".to_owned(),
     ];
-    let mut rows = vec![heads.to_vec()];
+    let has_proofs = report.has_proofs();
+    if has_proofs {
+        heads.extend(["proof B", "proof us"].map(str::to_owned));
+    }
+    let mut rows = vec![heads];
     for layer in &report.layers {
         let shown = |value: f64| format!("{value:.2}");
         let each = |count: u64| shown(layer.each(count));
         let amplification = &layer.amplification;
         let mebibytes = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
-        rows.push(vec![
+        let mut row = vec![
             layer.name(),
             each(amplification.layer_reads),
             each(amplification.engine_reads),
@@ -172,14 +178,24 @@ fn costs(report: &Report) -> String {
             each(amplification.engine_writes),
             shown(amplification.write),
             each(amplification.engine_write_bytes),
+            report.device_write_bytes(layer).map_or_else(|| "-".to_owned(), shown),
             format!("{:.2}", layer.block_seconds.p50 * 1e3),
             format!("{:.2}", layer.block_seconds.p99 * 1e3),
             mebibytes(layer.disk_bytes),
             mebibytes(layer.own_rss_bytes),
             mebibytes(layer.peak_rss_bytes),
-        ]);
+        ];
+        if has_proofs {
+            let cells = |proofs: Proofs| {
+                [format!("{:.0}", proofs.bytes), format!("{:.0}", proofs.seconds.p50 * 1e6)]
+            };
+            let none = || ["-", "-"].map(str::to_owned);
+            row.extend(report.proofs(layer).map_or_else(none, cells));
+        }
+        rows.push(row);
     }
-    "at the layer and at the engine; time of a block; disk and memory\n".to_owned()
+    let proofs = if has_proofs { "; the proof of an account" } else { "" };
+    format!("at the layer and at the engine; time of a block; disk and memory{proofs}\n")
         + &columns(&rows)
 }
 

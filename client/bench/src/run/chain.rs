@@ -1,6 +1,6 @@
 //! A benchmark of a chain, through the same calls as an import: [`Ahead`] and [`Chain::insert`].
 
-use super::{BenchError, Result, lists::unusable};
+use super::{BenchError, Result, afterwards::Sample, lists::unusable};
 use crate::{
     CacheError, PreparedChain,
     fixture::OpenStore,
@@ -192,6 +192,7 @@ impl ChainBench {
         let mut ahead = Ahead::new(self.prefetch, chain.spec(), blocks);
         let mut recorder = None;
         let mut operations = 0;
+        let mut sample = Sample::default();
         for number in 1..=length.blocks {
             if number == self.warmup_blocks {
                 // The clock starts after the warm-up is flushed. The last block of the warm-up is flushed by itself,
@@ -210,6 +211,7 @@ impl ChainBench {
             };
             let (candidate, _permit) = ahead.blocks.next()?.ok_or_else(missing)?;
             let recover = start.elapsed();
+            sample.add(&candidate, number, length.blocks);
             let (mut times, stats) = insert(&mut chain, &mut ahead, candidate)?;
             if number == length.blocks {
                 let start = Instant::now();
@@ -235,7 +237,11 @@ impl ChainBench {
                 length.blocks - self.warmup_blocks,
                 self.warmup_blocks
             ))),
-            Some(recorder) => Ok(recorder.finish(open)?),
+            Some(recorder) => {
+                let measured = recorder.finish(open)?;
+                let checksum = Some(sample.held(open)?);
+                Ok(Measured { checksum, proofs: sample.proofs(open)?, ..measured })
+            }
             None => Err(self.nothing_left(length.blocks)),
         }
     }
@@ -256,7 +262,8 @@ fn insert(
     let Inserted::Extended(stats) = inserted else {
         return Err(BenchError::Wrong("a block is not on top of the one before it".into()));
     };
-    let (commit, write) = (stats.state_commit, stats.write);
+    let write = stats.write.saturating_sub(stats.accept);
+    let commit = stats.state_commit + stats.accept;
     let execute = start.elapsed().saturating_sub(commit + write);
     Ok((BlockTimes { execute, commit, write, ..BlockTimes::default() }, *stats))
 }

@@ -3,6 +3,7 @@
 //! [`Comparison`] prepares what the runs need, starts one process after the other and collects their figures. [`Job`]
 //! is the input of such a process; [`StoreBench`], [`TraceBench`] and [`ChainBench`] are kinds of work.
 
+mod afterwards;
 mod chain;
 mod child;
 mod cold;

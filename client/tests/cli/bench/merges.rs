@@ -1,11 +1,11 @@
-//! Tests that `lmpt` merges during the measured part of a benchmark.
+//! Tests that the work which layers put off is part of a benchmark, or named: the merges of `lmpt`, the nodes of `rain`.
 
 use super::{bench, parts};
 use crate::support::Data;
 use serde_json::Value;
 use std::fs;
 
-/// Returns the report of a run of `lmpt` as JSON.
+/// Returns the report of a run on the engine in memory as JSON.
 fn merged(args: &str) -> Value {
     let data = Data::new();
     let report = bench(&data.file("cache"), &format!("{args} --runs 1 --kv memory --json -"));
@@ -78,5 +78,19 @@ fn a_run_without_a_merge_says_so() {
         assert_eq!(interval(&report), given);
         let notes = report["notes"].to_string();
         assert_ne!(notes.contains("lmpt has merged nothing"), is_merged, "{given}: {notes}");
+    }
+}
+
+/// The shards of `rain` take turns to write their nodes, and few of them have one in a short run.
+#[test]
+fn nodes_that_were_not_written_have_a_note() {
+    let chain = "chain --workload transfer --accounts 30 --block-txs 1 --states raw,rain --txs";
+    for (args, is_short) in [
+        ("store --keys 200 --ops 50 --blocks 4 --states raw,rain".to_owned(), true),
+        (format!("{chain} 111"), true),
+        (format!("{chain} 112"), false),
+    ] {
+        let notes = merged(&args)["notes"].to_string();
+        assert_eq!(notes.contains("rain has put off writing nodes"), is_short, "{args}: {notes}");
     }
 }

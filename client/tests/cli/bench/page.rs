@@ -40,6 +40,64 @@ fn what_differs_between_reports_is_named() {
     assert!(page.contains("runs is 5, not 3"), "{page}");
 }
 
+/// Reports of the same blocks under a limit of memory and without one have titles of their own, and are not joined by a
+/// line as if only the size of the state differed.
+#[test]
+fn limits_of_memory_are_kept_separate() {
+    let data = Data::new();
+    let file = report(&data, &data.file("cache"), "a.json", "raw", "");
+    let mut value: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let mut of = |name: &str, keys: u64, limit: Value| {
+        value["parameters"]["keys"] = keys.into();
+        value["memory_limit"] = limit;
+        data.write(name, value.to_string())
+    };
+    let limit = json!({ "bytes": 2_u64 << 30, "by": "cgroup" });
+    let (small, large) = (of("small.json", 300, Value::Null), of("large.json", 900, Value::Null));
+    let bounded = [of("small-2g.json", 300, limit.clone()), of("large-2g.json", 900, limit)];
+    let html = data.file("html");
+    polytrie!["bench", "page", small, large, bounded[0], bounded[1], "--html", html].ok();
+    let page = fs::read_to_string(html.join("index.html")).unwrap();
+    for title in [
+        "<h2>Over the size of the state: bench store</h2>",
+        "<h2>Over the size of the state: bench store, 2,048 MiB of memory</h2>",
+        "<h2>bench store, 300 keys</h2>",
+        "<h2>bench store, 900 keys, 2,048 MiB of memory</h2>",
+    ] {
+        assert_eq!(page.matches(title).count(), 1, "`{title}` in {page}");
+    }
+    polytrie!["bench", "page", small, bounded[1], "--html", html].ok();
+    let page = fs::read_to_string(html.join("index.html")).unwrap();
+    assert!(!page.contains("Over the size of the state"), "{page}");
+}
+
+/// Ten layers have eight colours, so the lines of the last two are dashed.
+#[test]
+fn no_two_lines_look_alike() {
+    let data = Data::new();
+    let file = report(&data, &data.file("cache"), "a.json", "raw", "");
+    let mut value: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    for part in ["layers", "results"] {
+        let (of_raw, all) = (value[part].clone(), value[part].as_array_mut().unwrap());
+        all.clear();
+        for number in 0..10 {
+            let renamed = of_raw.as_array().unwrap().iter().map(|entry| {
+                let mut entry = entry.clone();
+                entry["state"] = format!("layer {number}").into();
+                entry
+            });
+            all.extend(renamed);
+        }
+    }
+    let (ten, html) = (data.write("ten.json", value.to_string()), data.file("html"));
+    polytrie!["bench", "page", ten, "--html", html].ok();
+    let page = fs::read_to_string(html.join("index.html")).unwrap();
+    for class in ["line c0", "line c1", "line c7", "line c0 dashed", "line c1 dashed"] {
+        // The plot is there for wide and for narrow screens.
+        assert_eq!(page.matches(&format!("class=\"{class}\"")).count(), 2, "{class}");
+    }
+}
+
 /// If one output cannot be written, the others still are.
 #[test]
 fn a_result_is_written_wherever_it_can_be() {
@@ -114,6 +172,7 @@ fn a_page_and_lines_for_each_block() {
         "Where the time goes",
         "prefers-color-scheme: dark",
         "--workload mixed",
+        "bytes to the device/tx",
     ] {
         assert!(page.contains(words), "`{words}` is missing");
     }

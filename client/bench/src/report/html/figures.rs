@@ -3,7 +3,7 @@
 use super::{
     super::{
         LayerSummary, Report,
-        plot::{Bar, Bars, Line, Lines, Part, grouped, short},
+        plot::{Bar, Bars, COLOURS, Line, Lines, Part, escape, grouped, short},
     },
     figure, name, words,
 };
@@ -94,19 +94,12 @@ fn split(report: &Report) -> String {
 }
 
 fn over_time(report: &Report) -> String {
-    // The figure shows the run with the median throughput.
-    let run = |layer: &LayerSummary| {
-        let same = |entry: &&super::super::Entry| {
-            entry.result.subject == layer.subject && entry.result.run == layer.run
-        };
-        report.results.iter().find(same)
-    };
     let lines = report.layers.iter().enumerate().filter_map(|(series, layer)| {
-        let parts = &run(layer)?.result.measured.over_time;
+        let parts = &report.median_run(layer)?.measured.over_time;
         let count = parts.len().max(1) as f64;
         let point = |(index, value): (usize, &f64)| ((index as f64 + 0.5) / count * 100.0, *value);
         let points = parts.iter().enumerate().map(point).collect();
-        Some(Line { name: name(layer, report), series, dashed: false, points })
+        Some(Line { name: name(layer, report), series, dashed: series >= COLOURS, points })
     });
     let plot = Lines {
         label: "Throughput of each layer over the course of a run".into(),
@@ -170,7 +163,7 @@ fn writes(report: &Report) -> String {
     });
     figure(
         |width| bars.svg(width),
-        "For each account or slot that a block changed: how many rows reached the engine, and how many bytes for each byte that was changed. Less is better: disks wear, and caches are filled with what is written.",
+        "For each account or slot that a block changed: how many rows reached the engine, and how many bytes for each byte that was changed. Less is better: disks wear, and caches are filled with what is written. Files that a layer has beside the engine (nomt, qmdb) are not among these; the bytes to the device below are those of all files.",
     )
 }
 
@@ -198,8 +191,8 @@ fn memory(report: &Report) -> String {
 }
 
 /// Returns a plot of the throughput over the size of the state, from reports that differ in the
-/// size.
-pub(super) fn over_size(reports: &[Report]) -> String {
+/// size. Unless these are all reports of the page, its title says which they are.
+pub(super) fn over_size(reports: &[&Report], are_all: bool) -> String {
     let mut names: Vec<String> = Vec::new();
     for layer in reports.iter().flat_map(|report| &report.layers) {
         let name = layer.name();
@@ -212,9 +205,9 @@ pub(super) fn over_size(reports: &[Report]) -> String {
             let layer = report.layers.iter().find(|layer| layer.name() == *name)?;
             Some((words::size(report)? as f64, layer.throughput.spread.median))
         };
-        let mut points: Vec<_> = reports.iter().filter_map(point).collect();
+        let mut points: Vec<_> = reports.iter().copied().filter_map(point).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Line { name: name.clone(), series, dashed: false, points }
+        Line { name: name.clone(), series, dashed: series >= COLOURS, points }
     });
     let plot = Lines {
         label: "Throughput over the size of the state".into(),
@@ -225,8 +218,12 @@ pub(super) fn over_size(reports: &[Report]) -> String {
         marked: true,
         lines: lines.collect(),
     };
+    let which = match are_all {
+        true => String::new(),
+        false => format!(": {}", escape(&words::without_size(reports[0]))),
+    };
     format!(
-        "<h2>Over the size of the state</h2>\n{}",
+        "<h2>Over the size of the state{which}</h2>\n{}",
         figure(
             |width| plot.svg(width),
             "Each point is the median of one comparison. A line that falls says what a larger state costs; a line that stays flat says that the cost depends on what a block touches only."

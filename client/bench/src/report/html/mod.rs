@@ -8,6 +8,7 @@ use super::{
     difference::other_conditions,
     plot::{self, Bar, escape, grouped, marked, short},
 };
+use crate::measure::Proofs;
 use std::fmt::Write;
 
 /// Style of the page beside that of its plots.
@@ -56,7 +57,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
 }
 
 /// Returns the page of several reports, of which there must be at least one: first what they have in common, then
-/// each. If they differ only in the size of the state, a plot shows the effect of the size.
+/// each. For reports that differ only in the size of the state, a plot shows the effect of the size.
 pub fn page(reports: &[Report]) -> String {
     let Some(first) = reports.first() else { return String::new() };
     let mut text = head("State layers compared");
@@ -71,8 +72,8 @@ pub fn page(reports: &[Report]) -> String {
         words::WHAT_IS_A_LAYER
     );
     text += &layers(reports);
-    if words::differ_in_size_only(reports) {
-        text += &figures::over_size(reports);
+    for alike in words::of_several_sizes(reports) {
+        text += &figures::over_size(&alike, alike.len() == reports.len());
     }
     for report in reports {
         text += &section(report, reports.len() > 1);
@@ -157,6 +158,7 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
         format!("engine reads/{operation}"),
         format!("engine writes/{operation}"),
         format!("bytes written/{operation}"),
+        format!("bytes to the device/{operation}"),
         "block p50 ms".to_owned(),
         "block p99 ms".to_owned(),
         "longest ms".to_owned(),
@@ -164,6 +166,10 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
         "own MiB".to_owned(),
         "peak MiB".to_owned(),
     ]);
+    let has_proofs = report.has_proofs();
+    if has_proofs {
+        heads.extend(["proof bytes", "proof µs"].map(str::to_owned));
+    }
     let row = |layer: &LayerSummary| {
         let spread = &layer.throughput.spread;
         let mebibytes = |bytes: u64| grouped(bytes as f64 / f64::from(1 << 20));
@@ -183,6 +189,7 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
             short(layer.each(layer.amplification.engine_reads)),
             short(layer.each(layer.amplification.engine_writes)),
             short(layer.each(layer.amplification.engine_write_bytes)),
+            report.device_write_bytes(layer).map_or_else(|| "–".to_owned(), short),
             short(layer.block_seconds.p50 * 1e3),
             short(layer.block_seconds.p99 * 1e3),
             short(layer.block_seconds.max * 1e3),
@@ -190,6 +197,11 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
             mebibytes(layer.own_rss_bytes),
             mebibytes(layer.peak_rss_bytes),
         ]);
+        if has_proofs {
+            let shown = |proofs: Proofs| [proofs.bytes, proofs.seconds.p50 * 1e6].map(short);
+            let none = || ["–", "–"].map(str::to_owned);
+            cells.extend(report.proofs(layer).map_or_else(none, shown));
+        }
         cells
     };
     std::iter::once(heads).chain(report.layers.iter().map(row)).collect()

@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(super) const WHAT_IS_A_LAYER: &str = "An Ethereum client executes transactions that read and change the <em>state</em>: who owns how much, and what contracts remember. A <em>state layer</em> keeps the state in a key-value engine on disk, and commits to all of it with one short hash after every block. Here the same blocks ran through the same client again and again; only the layer was changed.";
 
 /// Note below the table.
-pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. The ratios to mpt and to mpt-hash, where these were measured, are taken within each turn, so that a machine that becomes slower meanwhile does not change them; the median stands first, then the least and the greatest. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation, with the wait for senders where they were recovered during the run; engine time is what the run waited for it; where threads of a layer read beside it (replica), it is the most that the run can have waited.";
+pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. The ratios to mpt and to mpt-hash, where these were measured, are taken within each turn, so that a machine that becomes slower meanwhile does not change them; the median stands first, then the least and the greatest. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation, with the wait for senders where they were recovered during the run; engine time is what the run waited for it; where threads of a layer read beside it (replica), it is the most that the run can have waited. Bytes written are those of the rows that reached the engine; bytes to the device are all that the process wrote, with the pages that a row changes, what the engine does in the background, and files that a layer has beside it (nomt, qmdb), whose own work counts as structure.";
 
 /// Returns the result in a sentence or two.
 pub(super) fn headline(report: &Report) -> String {
@@ -68,19 +68,27 @@ pub(super) fn size(report: &Report) -> Option<u64> {
     number(report, "accounts").or_else(|| number(report, "keys"))
 }
 
-/// Whether these reports are of the same benchmark but began with states of different sizes.
-pub(super) fn differ_in_size_only(reports: &[Report]) -> bool {
-    let rest = |report: &Report| {
+/// Returns the sets of reports that are of the same benchmark under the same conditions, but began with states of different
+/// sizes; each in the order of its reports.
+pub(super) fn of_several_sizes(reports: &[Report]) -> Vec<Vec<&Report>> {
+    let key = |report: &Report| {
         let mut parameters = report.parameters.clone();
         if let Some(fields) = parameters.as_object_mut() {
             fields.remove("accounts");
             fields.remove("keys");
         }
-        (report.bench.clone(), parameters)
+        (report.bench.clone(), parameters, report.memory_limit, report.cold)
     };
-    let Some((first, others)) = reports.split_first() else { return false };
-    others.iter().all(|report| rest(report) == rest(first))
-        && others.iter().any(|report| size(report) != size(first))
+    let mut sets: Vec<(_, Vec<&Report>)> = Vec::new();
+    for report in reports {
+        let key = key(report);
+        match sets.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, set)) => set.push(report),
+            None => sets.push((key, vec![report])),
+        }
+    }
+    let differ = |set: &Vec<&Report>| set.iter().any(|report| size(report) != size(set[0]));
+    sets.into_iter().map(|(_, set)| set).filter(differ).collect()
 }
 
 /// Whether the chain is one from the user.
@@ -101,14 +109,44 @@ fn head(report: &Report) -> String {
 /// Returns the title that distinguishes a report from others on the page.
 pub(super) fn title(report: &Report) -> String {
     let size = size(report).map_or_else(String::new, |size| format!(", {}", short(size as f64)));
-    match report.bench.as_str() {
+    let what = match report.bench.as_str() {
         "chain" if is_given(report) => {
             format!("{}, to block {}", text(report, "chain"), head(report))
         }
         "chain" => format!("{}{size} accounts", text(report, "workload")),
         "trace" => format!("the trace {}", text(report, "file")),
         _ => format!("bench {}{size} keys", report.bench),
+    };
+    what + &conditions(report)
+}
+
+/// Returns the title of reports that differ in the size of the state.
+pub(super) fn without_size(report: &Report) -> String {
+    let what = match report.bench.as_str() {
+        "chain" if is_given(report) => text(report, "chain").to_owned(),
+        "chain" => text(report, "workload").to_owned(),
+        _ => format!("bench {}", report.bench),
+    };
+    what + &conditions(report)
+}
+
+/// Returns the conditions by which reports of the same blocks differ most: the engine, unless it is the default or there
+/// are several, and the limit of memory.
+fn conditions(report: &Report) -> String {
+    let mut text = String::new();
+    if let Some((first, others)) = report.layers.split_first()
+        && first.subject.kv != polytrie_layers::DEFAULT_ENGINE
+        && others.iter().all(|other| other.subject.kv == first.subject.kv)
+    {
+        text += &format!(", on {}", first.subject.kv);
     }
+    if let Some(limit) = report.memory_limit {
+        text += &format!(", {} MiB of memory", grouped((limit.bytes >> 20) as f64));
+    }
+    if report.cold {
+        text += ", cold";
+    }
+    text
 }
 
 /// Returns a description of the blocks.
@@ -218,7 +256,9 @@ pub(super) fn how(report: &Report) -> Vec<String> {
         false => "the state root where the layer has one",
     };
     let answers = match report.bench.as_str() {
-        "chain" => format!("the gas of every block, {roots}"),
+        "chain" => {
+            format!("the gas of every block, what accounts of the last blocks hold, {roots}")
+        }
         // Without contracts there is no gas, and no header to compare a root with.
         _ => "the values that it read, one state root under all layers that have one".to_owned(),
     };

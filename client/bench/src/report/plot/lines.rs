@@ -9,7 +9,8 @@ pub struct Line {
     pub name: String,
     /// Number of the series, which decides the colour.
     pub series: usize,
-    /// Whether the line is dashed, with hollow points: for a figure from elsewhere.
+    /// Whether the line is dashed, with hollow points: for a figure from elsewhere, or if an earlier series has the
+    /// colour.
     pub dashed: bool,
     /// Points of the line.
     pub points: Vec<(f64, f64)>,

@@ -16,7 +16,7 @@ use std::fmt::Write;
 /// Colours and text style of plots.
 pub const STYLE: &str = include_str!("plot.css");
 /// Number of colours; the ninth series has the first colour again.
-const COLOURS: usize = 8;
+pub const COLOURS: usize = 8;
 /// Mean width of a character in a plot.
 const CHARACTER: f64 = 6.6;
 
