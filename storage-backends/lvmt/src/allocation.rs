@@ -43,6 +43,9 @@ impl<'a> Allocator<'a> {
         let mut entries: HashMap<RowKey, EntryRow> = HashMap::default();
         let mut positions = new_keys.to_vec();
         for level in 1..=MAX_LEVEL {
+            if positions.is_empty() {
+                break;
+            }
             let row = |position: &B256| entry_row_key(height, level, position);
             let mut rows: Vec<RowKey> = positions.iter().map(row).collect();
             rows.sort_unstable();
@@ -56,9 +59,6 @@ impl<'a> Allocator<'a> {
             }
             let is_full = |entry: &EntryRow| entry.used >= KEY_SLOTS;
             positions.retain(|position| entries.get(&row(position)).is_some_and(is_full));
-            if positions.is_empty() {
-                break;
-            }
         }
         Ok(Self { store, height, entries })
     }
