@@ -19,7 +19,7 @@ use rayon::prelude::*;
 /// Number of slots of an entry that keys can have.
 pub(crate) const KEY_SLOTS: usize = SLOTS - 1;
 
-/// Number of entries that a thread reads together.
+/// Number of entries up to which one thread reads all of them.
 const TOGETHER: usize = 256;
 
 /// The entries whose slots a block gives out.
@@ -54,7 +54,9 @@ impl<'a> Allocator<'a> {
             if rows.len() <= TOGETHER {
                 entries.extend(read(&rows)?);
             } else {
-                let parts: Vec<_> = rows.par_chunks(TOGETHER).map(read).collect::<Result<_>>()?;
+                // From a disk the reads of a thread take their time one after the other.
+                let part = rows.len().div_ceil(rayon::current_num_threads());
+                let parts: Vec<_> = rows.par_chunks(part).map(read).collect::<Result<_>>()?;
                 entries.extend(parts.into_iter().flatten());
             }
             let is_full = |entry: &EntryRow| entry.used >= KEY_SLOTS;
