@@ -12,6 +12,9 @@ use polytrie_kv::Read;
 use polytrie_state::{Result, corrupt};
 use std::{collections::BTreeSet, ops::ControlFlow};
 
+/// Most paths whose groups are read together, because all of one level are in memory then: some 20 MB with 5 levels a group.
+const PATHS: usize = 4_096;
+
 /// The tree in the rows of a store or a snapshot.
 #[derive(Clone, Copy)]
 pub(crate) struct Tree<'a> {
@@ -68,15 +71,27 @@ impl Tree<'_> {
         row.map(|row| group::decode(key, self.group_depth, &row)).transpose()
     }
 
-    /// Reads the groups on the paths from `root` to stems, one level of all paths at a time, only to bring them into a cache.
+    /// Reads the groups on the paths from `root` to stems, one level of many paths at a time, only to bring them into a cache.
     /// Returns the stems that exist. A damaged path is followed no further.
     pub(crate) fn look_at(
         &self,
         root: &Node,
         stems: impl IntoIterator<Item = Stem>,
     ) -> Result<BTreeSet<Stem>> {
-        let mut ways: Vec<_> = stems.into_iter().map(|stem| (stem, 0, root.clone())).collect();
-        let mut there = BTreeSet::<Stem>::new();
+        let mut stems: Vec<Stem> = stems.into_iter().collect();
+        // Neighbours have most of their groups in common.
+        stems.sort_unstable();
+        stems.dedup();
+        let mut there = BTreeSet::new();
+        for some in stems.chunks(PATHS) {
+            self.follow(root, some, &mut there)?;
+        }
+        Ok(there)
+    }
+
+    /// Does as [`Self::look_at`] for a portion of the stems, and adds those that exist to `there`.
+    fn follow(&self, root: &Node, stems: &[Stem], there: &mut BTreeSet<Stem>) -> Result<()> {
+        let mut ways: Vec<_> = stems.iter().map(|stem| (*stem, 0, root.clone())).collect();
         loop {
             let mut wanted = Vec::new();
             ways.retain_mut(|(stem, depth, node)| {
@@ -104,7 +119,7 @@ impl Tree<'_> {
                 }
             });
             if wanted.is_empty() {
-                return Ok(there);
+                return Ok(());
             }
             wanted.sort_unstable();
             wanted.dedup();
@@ -121,20 +136,20 @@ impl Tree<'_> {
         }
     }
 
-    /// Reads the groups with these keys together, into the cache if there is one.
+    /// Reads the groups with these keys together, into the cache if there is one; `None` for those that are not there or do
+    /// not decode.
     fn read_many(&self, wanted: &[GroupKey]) -> Result<Vec<Option<Node>>> {
         let keys: Vec<_> = wanted.iter().map(GroupKey::bytes).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|(bytes, length)| &bytes[..*length]).collect();
         let rows = wanted.iter().zip(self.rows.get_many(GROUPS, &keys)?);
         let groups = rows.map(|(key, row)| {
-            let Some(row) = row else { return Ok(None) };
-            let node = group::decode(key, self.group_depth, &row)?;
+            let node = group::decode(key, self.group_depth, &row?).ok()?;
             if let Some(cache) = self.cache {
                 cache.put(*key, &node);
             }
-            Ok(Some(node))
+            Some(node)
         });
-        groups.collect()
+        Ok(groups.collect())
     }
 
     /// Returns the path from `root` to a stem.

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 /// Number of slots of an entry that keys can have.
 pub(crate) const KEY_SLOTS: usize = SLOTS - 1;
 
-/// Number of entries that a thread reads together.
+/// Number of entries up to which one thread reads all of them.
 const TOGETHER: usize = 256;
 
 /// The entries whose slots a block gives out.
@@ -43,6 +43,9 @@ impl<'a> Allocator<'a> {
         let mut entries: HashMap<RowKey, EntryRow> = HashMap::default();
         let mut positions = new_keys.to_vec();
         for level in 1..=MAX_LEVEL {
+            if positions.is_empty() {
+                break;
+            }
             let row = |position: &B256| entry_row_key(height, level, position);
             let mut rows: Vec<RowKey> = positions.iter().map(row).collect();
             rows.sort_unstable();
@@ -51,14 +54,13 @@ impl<'a> Allocator<'a> {
             if rows.len() <= TOGETHER {
                 entries.extend(read(&rows)?);
             } else {
-                let parts: Vec<_> = rows.par_chunks(TOGETHER).map(read).collect::<Result<_>>()?;
+                // From a disk the reads of a thread take their time one after the other.
+                let part = rows.len().div_ceil(rayon::current_num_threads());
+                let parts: Vec<_> = rows.par_chunks(part).map(read).collect::<Result<_>>()?;
                 entries.extend(parts.into_iter().flatten());
             }
             let is_full = |entry: &EntryRow| entry.used >= KEY_SLOTS;
             positions.retain(|position| entries.get(&row(position)).is_some_and(is_full));
-            if positions.is_empty() {
-                break;
-            }
         }
         Ok(Self { store, height, entries })
     }

@@ -3,17 +3,21 @@
 use crate::{
     BinaryLayer, GROUPS, GroupDepth, STEMS, Stem,
     account::LeafChange,
+    group::GroupKey,
     hash::hash_pair,
     node::Node,
     tree::Tree,
     update::{StemChanges, Update},
 };
-use alloy_primitives::{B256, b256};
+use alloy_primitives::{B256, b256, keccak256};
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_testing::Seed;
 use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 use ubt::{Blake3Hasher, UnifiedBinaryTree};
 
 mod stems;
@@ -223,4 +227,44 @@ fn a_leaf_of_zeros_is_a_leaf() {
     let without = grown.change(&[([1; 32], None)]);
     assert_ne!(with, without);
     assert_eq!(hash_pair(&B256::ZERO, &B256::ZERO), B256::ZERO);
+}
+
+/// What is read ahead may not be needed. So damage there is no error: a read that needs the group finds it.
+#[test]
+fn paths_are_followed_up_to_a_damaged_group() {
+    let value = Some(B256::repeat_byte(1));
+    let stems = [0x00, 0x40, 0x80, 0xc0].map(|first| {
+        let mut stem = Stem([0; 31]);
+        stem.0[0] = first;
+        stem
+    });
+    let leaves = stems.map(|stem| {
+        let mut key = [0; 32];
+        key[..31].copy_from_slice(&stem.0);
+        (key, value)
+    });
+    let mut grown = Grown::new(1);
+    grown.change(&leaves);
+    assert_eq!(Vec::from_iter(grown.tree().look_at(&grown.root, stems).unwrap()), stems);
+    let (key, length) = GroupKey::on_way_to(&stems[3], 1).bytes();
+    let mut batch = Batch::new();
+    batch.put(GROUPS, &key[..length], b"no group");
+    grown.store.write(batch).unwrap();
+    assert_eq!(Vec::from_iter(grown.tree().look_at(&grown.root, stems).unwrap()), stems[..2]);
+    assert!(grown.tree().leaves(&grown.root, &stems[0]).is_ok());
+    assert!(grown.tree().leaves(&grown.root, &stems[3]).is_err());
+}
+
+/// Each portion of the paths is followed.
+#[test]
+fn the_stems_that_exist_are_found_on_many_paths() {
+    let key = |n: u16| keccak256(n.to_be_bytes()).0;
+    let stem = |n: u16| Stem(key(n)[..31].try_into().unwrap());
+    let leaves: Vec<_> = (0..5_000).map(|n| (key(n), Some(B256::repeat_byte(1)))).collect();
+    let mut grown = Grown::new(5);
+    grown.change(&leaves);
+    // Some stems are asked for twice, and some do not exist.
+    let asked = (0..6_000).chain(0..100).map(stem);
+    let found = grown.tree().look_at(&grown.root, asked).unwrap();
+    assert_eq!(found, (0..5_000).map(stem).collect::<BTreeSet<_>>());
 }

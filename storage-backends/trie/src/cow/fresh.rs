@@ -9,7 +9,7 @@ use crate::{LeafValue, Nibbles, Result, RowSink, RowSource, TrieError};
 use alloy_primitives::B256;
 use std::{collections::VecDeque, vec};
 
-/// Most rows that are read at a time.
+/// Most rows of a trie that are read at a time.
 pub(super) const AT_A_TIME: usize = 1_024;
 
 /// New branches whose stored rows tell which children are leaves, with their paths, in the order in which they are written.

@@ -29,7 +29,10 @@ impl TrieTables {
                 && let Some((owner, trie, gone)) = storages.next()
             {
                 let doubtful = trie.doubtful_since(since);
-                paths.extend(doubtful.iter().map(|(path, _)| (Some(owner), *path)));
+                // A trie with more of them has its own portions.
+                if doubtful.len() <= AT_A_TIME {
+                    paths.extend(doubtful.iter().map(|(path, _)| (Some(owner), *path)));
+                }
                 some.push((owner, trie, gone, doubtful));
             }
             paths.sort_unstable();
@@ -60,11 +63,13 @@ impl RowSource for ReadBefore<'_> {
     }
 
     fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Vec<Option<Vec<u8>>>> {
-        if !is_doubted {
-            return self.rest.load_many(paths, false);
+        let found = |path: &Nibbles| self.found.get(&(Some(self.owner), *path)).cloned();
+        let known: Option<Vec<_>> =
+            if is_doubted { paths.iter().map(found).collect() } else { None };
+        match known {
+            Some(rows) => Ok(rows),
+            None => self.rest.load_many(paths, is_doubted),
         }
-        let found = |path: &Nibbles| self.found.get(&(Some(self.owner), *path)).cloned().flatten();
-        Ok(paths.iter().map(found).collect())
     }
 }
 
@@ -86,10 +91,11 @@ mod tests {
     const OWNERS: [B256; 3] =
         [B256::repeat_byte(0x11), B256::repeat_byte(0x22), B256::repeat_byte(0xee)];
 
-    /// A store that counts the calls that ask for rows.
+    /// A store that counts the calls that ask for rows, and notes the most rows of one.
     struct Counted {
         store: Store,
         calls: AtomicUsize,
+        most: AtomicUsize,
     }
 
     impl Read for Counted {
@@ -100,6 +106,7 @@ mod tests {
 
         fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
             self.calls.fetch_add(usize::from(!keys.is_empty()), Relaxed);
+            self.most.fetch_max(keys.len(), Relaxed);
             self.store.get_many(table, keys)
         }
 
@@ -113,11 +120,11 @@ mod tests {
         }
     }
 
-    /// Returns changes of each `step`th of 200 keys.
-    fn changes(step: usize, value: u64) -> Vec<(B256, Option<SlotValue>)> {
+    /// Returns changes of each `step`th of `count` keys.
+    fn changes(count: u64, step: usize, value: u64) -> Vec<(B256, Option<SlotValue>)> {
         let key = |n: u64| keccak256(n.to_be_bytes());
         let value = Some(SlotValue(U256::from(value)));
-        let mut changes: Vec<_> = (0..200).step_by(step).map(|n| (key(n), value)).collect();
+        let mut changes: Vec<_> = (0..count).step_by(step).map(|n| (key(n), value)).collect();
         changes.sort_unstable_by_key(|(key, _)| *key);
         changes
     }
@@ -142,28 +149,43 @@ mod tests {
         rows
     }
 
-    #[test]
-    fn rows_of_many_tries_that_were_given_are_checked_with_one_call() {
+    /// Changes each `step`th of the `count` keys that tries have whose rows were given, and compares the rows that this writes
+    /// with those of tries without such rows. Returns the number of calls of the store, and the most rows of one.
+    fn calls_and_most_rows(count: u64, step: usize) -> (usize, usize) {
         let (mut whole, mut stored) = (CowTrie::<SlotValue>::empty(), Memory::default());
-        whole.update(&changes(1, 2), &Memory::default(), 1, &mut Vec::new()).unwrap();
+        whole.update(&changes(count, 1, 2), &Memory::default(), 1, &mut Vec::new()).unwrap();
         whole.write_since(0, &[], &Memory::default(), &mut stored).unwrap();
         let [plain, store] = [(); 2].map(|()| Store::memory(&[ACCOUNTS, STORAGE]).unwrap());
         write(&plain, &whole, 0);
         write(&store, &whole, 0);
-        let (given, some) = (all_called_nodes(&whole, &stored), changes(9, 3));
+        let (given, some) = (all_called_nodes(&whole, &stored), changes(count, step, 3));
         let source = Given { stored, given: &given };
         let heads = OWNERS.map(|owner| {
             let mut head = CowTrie::<SlotValue>::stored(whole.root());
             head.update(&some, &source, 2, &mut Vec::new()).unwrap();
             (owner, head)
         });
-        let store = Counted { store, calls: AtomicUsize::new(0) };
+        let (calls, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let store = Counted { store, calls, most };
         let storages = heads.iter().map(|(owner, head)| (*owner, head, Vec::new()));
         let batch = TABLES.write_storages_since(1, storages, &store, Batch::new()).unwrap();
-        assert_eq!(store.calls.load(Relaxed), 1);
-        store.store.write(batch).unwrap();
+        let Counted { store, calls, most } = store;
+        store.write(batch).unwrap();
         whole.update(&some, &Memory::default(), 2, &mut Vec::new()).unwrap();
         write(&plain, &whole, 1);
-        assert_eq!(all_rows(&store.store), all_rows(&plain));
+        assert!(all_rows(&store) == all_rows(&plain), "other rows");
+        (calls.into_inner(), most.into_inner())
+    }
+
+    #[test]
+    fn rows_of_many_tries_that_were_given_are_checked_with_one_call() {
+        assert_eq!(calls_and_most_rows(200, 9).0, 1);
+    }
+
+    #[test]
+    fn a_trie_with_many_rows_that_were_given_has_them_checked_in_portions() {
+        // Some 1,300 branches of each trie have a child that changed and one that did not.
+        let (calls, most) = calls_and_most_rows(6_000, 3);
+        assert_eq!((calls, most), (2 * OWNERS.len(), AT_A_TIME));
     }
 }
