@@ -33,7 +33,6 @@ impl Overlay {
     /// Returns an overlay with the changes of a block.
     pub fn of_block(base: Arc<dyn StateReader>, writes: &WriteSet) -> Self {
         let mut overlay = Self::new(base);
-        overlay.codes.extend(writes.codes().iter().cloned());
         for change in writes.changes() {
             overlay.apply(&change);
         }

@@ -19,7 +19,7 @@ pub struct PendingBlock {
     pub rlp_length: usize,
     /// State after the block.
     pub state: Arc<dyn StateReader>,
-    /// Changes of the state since the parent, without new code.
+    /// Changes of the state since the parent.
     pub(super) changes: TxWrites,
     /// Parameters of the block; with the count of pool changes they show whether it is still current.
     next: NextBlock,

@@ -148,15 +148,20 @@ impl WriteSet {
         &self.accounts
     }
 
-    /// Returns the changes of the accounts whose addresses are known, without their code.
+    /// Returns the changes of the accounts whose addresses are known, with code that may be new to the store.
     pub fn changes(&self) -> impl Iterator<Item = AccountChange> + '_ {
-        self.accounts.iter().filter_map(|write| {
+        let codes = &self.codes;
+        self.accounts.iter().filter_map(move |write| {
             let slots = write.slots.iter().filter_map(|slot| Some((slot.slot?, slot.after)));
+            let code = |after: Account| {
+                let at = codes.binary_search_by_key(&after.code_hash, |(hash, _)| *hash).ok()?;
+                Some(codes[at].clone())
+            };
             Some(AccountChange {
                 address: write.address?,
                 account: write.after,
                 wiped: write.wipe,
-                code: None,
+                code: write.after.and_then(code),
                 slots: slots.collect(),
             })
         })

@@ -71,8 +71,7 @@ impl Node {
         Ok(Fork { layer: layer_at(fork, block.number, deadline)?, store })
     }
 
-    /// Returns a separate layer in the state after a pending block. It has the addresses and slots that the block
-    /// adds, but not its new code.
+    /// Returns a separate layer in the state after a pending block, with the addresses and slots that the block adds.
     pub(super) fn fork_after_pending(
         &self,
         pending: &PendingBlock,

@@ -8,7 +8,6 @@ use polytrie_node::state_root::storage_root;
 use polytrie_state::{Account, BlockRef, Fork, StateError, StateLayer, StateReader, hash_address};
 use std::{
     ops::ControlFlow::{self, Break, Continue},
-    sync::Arc,
     time::Instant,
 };
 
@@ -131,10 +130,7 @@ impl Node {
             Some(pending) => self.fork_after_pending(pending, limits.deadline)?,
             None => self.fork_after(block, limits.deadline)?,
         };
-        let reader = match pending {
-            Some(pending) => Arc::clone(&pending.state),
-            None => layer.reader()?,
-        };
+        let reader = layer.reader()?;
         let (names, db) = (self.genesis_names(), ChainDb::new(store));
         let mut left = Left::new(limits);
         let mut found = AccountRange::default();

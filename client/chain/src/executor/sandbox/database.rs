@@ -140,16 +140,17 @@ impl Sandbox {
         self.state.slot(address, slot)
     }
 
-    /// Returns the code with this hash.
+    /// Returns the code of an account with this code hash.
     ///
     /// # Errors
     ///
-    /// Fails if the state cannot be read.
-    pub fn code(&self, hash: &B256) -> Result<Option<Bytes>, StateError> {
+    /// Fails if the state cannot be read, or lacks the code.
+    pub fn code(&self, hash: &B256) -> Result<Bytes, StateError> {
         if *hash == KECCAK256_EMPTY {
-            return Ok(Some(Bytes::new()));
+            return Ok(Bytes::new());
         }
-        self.state.code(hash)
+        let missing = || StateError::Corrupt(format!("there is no code with the hash {hash}"));
+        self.state.code(hash)?.ok_or_else(missing)
     }
 
     /// Changes an account.
@@ -195,10 +196,7 @@ impl DatabaseRef for Sandbox {
     }
 
     fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, InternalError> {
-        let code = self.code(&code_hash)?.ok_or_else(|| {
-            StateError::Corrupt(format!("there is no code with the hash {code_hash}"))
-        })?;
-        Ok(ready_to_run(code, self.delegations))
+        Ok(ready_to_run(self.code(&code_hash)?, self.delegations))
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, InternalError> {

@@ -5,7 +5,7 @@ mod hints;
 mod system;
 
 use super::{
-    sandbox::{NoObserver, Replay, Sandbox, run_ahead},
+    sandbox::{NoObserver, Replay, Sandbox, TraceError, run_ahead},
     *,
 };
 use alloy_consensus::{
@@ -471,6 +471,28 @@ fn blockhash_asks_for_the_last_256_ancestors_only() {
     let sandbox = Sandbox::new(world.layer.reader().unwrap(), Arc::new(Hashes));
     assert_eq!(sandbox.block_hash_ref(299).unwrap(), B256::ZERO);
     assert!(is_of_state(sandbox.block_hash_ref(298).unwrap_err()));
+}
+
+/// It would be shown as one without code.
+#[test]
+fn an_account_whose_code_is_lost_is_not_traced() {
+    // PUSH20 NOBODY BALANCE
+    let asks = [&[0x73][..], NOBODY.as_slice(), &[0x31]].concat().into();
+    let lost = GenesisAccount { code: None, ..contract(NOBODY, bytes!("00"), &[]) };
+    let world = World::at(Fork::Cancun, vec![rich(), contract(CONTRACT, asks, &[]), lost]);
+    let mut sandbox = Sandbox::new(world.layer.reader().unwrap(), Arc::new(|_: u64| None));
+    let mut replay = Replay::begin(&mut sandbox, &world.header, world.rules()).unwrap();
+    let mut trace = |options: serde_json::Value| {
+        let options = serde_json::from_value(options).unwrap();
+        let (tx, place) = (send(0, CONTRACT, 0), (B256::ZERO, 0));
+        replay.trace(&tx, SENDER, place, options, &mut 100_000)
+    };
+    let tracer = "prestateTracer";
+    let error = trace(serde_json::json!({ "tracer": tracer })).unwrap_err();
+    let is_of_state = matches!(error, TraceError::Internal(InternalError::State(_)));
+    assert!(is_of_state && error.to_string().contains("there is no code"), "{error}");
+    let without = serde_json::json!({ "tracer": tracer, "tracerConfig": { "disableCode": true } });
+    trace(without).unwrap();
 }
 
 #[test]

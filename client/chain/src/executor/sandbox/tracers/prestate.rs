@@ -220,7 +220,7 @@ fn account(sandbox: &Sandbox, address: Address) -> Result<Account, InternalError
 }
 
 fn code(sandbox: &Sandbox, hash: &B256) -> Result<Bytes, InternalError> {
-    Ok(sandbox.code(hash)?.unwrap_or_default())
+    Ok(sandbox.code(hash)?)
 }
 
 /// Returns the address that code delegates to (EIP-7702).
