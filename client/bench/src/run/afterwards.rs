@@ -21,6 +21,8 @@ const TRANSACTIONS: usize = 4_096;
 const SLOTS: u64 = 1_024;
 /// Most blocks of which an account is proven.
 const PROVEN: u64 = 65;
+/// Transactions whose senders are proven where a chain has fewer blocks.
+const LEAST_PROVEN: u64 = 9;
 
 /// Transactions whose accounts are read in the end. Their senders are recovered then, as they may not be known before.
 #[derive(Debug, Default)]
@@ -29,7 +31,7 @@ pub(super) struct Sample {
     last: Vec<TxEnvelope>,
     /// Accounts that receive the fees of the last blocks.
     coinbases: BTreeSet<Address>,
-    /// One of each of some blocks all over the chain: a layer may have the accounts of the last blocks in another place,
+    /// The first ones of some blocks all over the chain: a layer may have the accounts of the last blocks in another place,
     /// from which their proofs are shorter.
     spread: Vec<TxEnvelope>,
 }
@@ -39,7 +41,8 @@ impl Sample {
     pub(super) fn add(&mut self, block: &Candidate, number: u64, blocks: u64) {
         let transactions = &block.block.body.transactions;
         if number.is_multiple_of(blocks.div_ceil(PROVEN)) {
-            self.spread.extend(transactions.first().cloned());
+            let each = LEAST_PROVEN.div_ceil(blocks) as usize;
+            self.spread.extend(transactions.iter().take(each).cloned());
         }
         if blocks - number < LAST {
             let room = TRANSACTIONS - self.last.len();

@@ -107,6 +107,15 @@ fn layers_under_workloads() {
     }
 }
 
+/// In a chain of few blocks several accounts of a block are proven, as the first proof does not count.
+#[test]
+fn accounts_of_one_block_are_proven() {
+    let data = Data::new();
+    let args = "chain --states mpt --kv memory --workload transfer --accounts 30 --txs 12 --block-txs 12 --runs 1 --json -";
+    let report = bench(&data.file("cache"), args).ok().json();
+    assert!(number(&report["results"][0]["proofs"]["count"]) > 0.0, "{report}");
+}
+
 /// The parts of the time that add up to the total are all in the table.
 #[test]
 fn the_wait_for_senders_is_in_the_table() {
