@@ -166,6 +166,7 @@ fn a_page_and_lines_for_each_block() {
     );
     bench(&cache, &args).ok();
     let page = fs::read_to_string(html.join("index.html")).unwrap();
+    let comparison = "what accounts of the last blocks hold";
     for words in [
         "<svg",
         "How fast",
@@ -173,6 +174,8 @@ fn a_page_and_lines_for_each_block() {
         "prefers-color-scheme: dark",
         "--workload mixed",
         "bytes to the device/tx",
+        "proof bytes",
+        comparison,
     ] {
         assert!(page.contains(words), "`{words}` is missing");
     }
@@ -225,6 +228,20 @@ fn a_page_and_lines_for_each_block() {
         assert!(picture.starts_with("<svg") && picture.contains(words), "{words}: {picture}");
     }
     assert!(!picture.contains("<script"));
+
+    // A report of a build that made no proofs and did not read accounts at the end.
+    let mut report = report;
+    for result in report["results"].as_array_mut().unwrap() {
+        for field in ["checksum", "device", "proofs"] {
+            result.as_object_mut().unwrap().remove(field);
+        }
+    }
+    let earlier = data.write("earlier.json", report.to_string());
+    polytrie!["bench", "page", earlier, "--html", second].ok();
+    let page = fs::read_to_string(second.join("index.html")).unwrap();
+    assert!(!page.contains("proof bytes") && !page.contains(comparison), "{page}");
+    polytrie!["bench", "compare", earlier, first].ok();
+
     assert_eq!(polytrie!["bench", "page", first].code, Some(2));
     assert_eq!(polytrie!["bench", "page", first, "--svg", first].code, Some(2));
 }
