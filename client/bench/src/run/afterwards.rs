@@ -15,8 +15,8 @@ use std::{collections::BTreeSet, ops::ControlFlow, time::Instant};
 
 /// Number of last blocks whose accounts are read.
 const LAST: u64 = 16;
-/// Most of their transactions that are taken.
-const TRANSACTIONS: usize = 4_096;
+/// Most transactions that are taken of each of them.
+const TRANSACTIONS: usize = 256;
 /// Most slots of an account that are read.
 const SLOTS: u64 = 1_024;
 /// Most blocks of which an account is proven.
@@ -45,8 +45,7 @@ impl Sample {
             self.spread.extend(transactions.iter().take(each).cloned());
         }
         if blocks - number < LAST {
-            let room = TRANSACTIONS - self.last.len();
-            self.last.extend(transactions.iter().take(room).cloned());
+            self.last.extend(transactions.iter().take(TRANSACTIONS).cloned());
             self.coinbases.extend(block.coinbase.as_ref().ok());
         }
     }
@@ -142,6 +141,9 @@ fn content(json: &Value) -> u64 {
 mod tests {
     use super::*;
     use crate::{Base, BaseSpec, Cache, Settings, SlotKeys, Subject};
+    use alloy_consensus::{Block, BlockBody, Header, SignableTransaction, TxLegacy};
+    use alloy_primitives::{Bytes, Signature};
+    use polytrie_chainspec::ChainSpec;
     use polytrie_kv::StoreOptions;
     use polytrie_layers::{LAYERS, LayerOptions};
     use std::sync::Arc;
@@ -162,6 +164,27 @@ mod tests {
         open.fill(&Base::new(BaseSpec::Slots(SlotKeys { seed, keys: 9 }), cache)).unwrap();
         let accounts = [SlotKeys::ADDRESS, Address::ZERO, Address::with_last_byte(1)];
         work(&open, &accounts.into())
+    }
+
+    /// Each of the last blocks has its part, however large the blocks are.
+    #[test]
+    fn large_blocks_leave_room_for_later_ones() {
+        let (spec, mut sample) = (ChainSpec::dev(1337, []), Sample::default());
+        for number in 1..=20 {
+            let transaction = |nonce| {
+                let transaction = TxLegacy { nonce, gas_limit: number, ..TxLegacy::default() };
+                TxEnvelope::Legacy(transaction.into_signed(Signature::test_signature()))
+            };
+            let transactions = (0..TRANSACTIONS as u64 + 1).map(transaction).collect();
+            let body = BlockBody { transactions, ..BlockBody::default() };
+            let block = Block { header: Header { number, ..Header::default() }, body };
+            let (block, _) = Candidate::with_senders(&spec, block, Bytes::new(), Some(Vec::new()));
+            sample.add(&block, number, 20);
+        }
+        for number in 1..=20 {
+            let of_block = sample.last.iter().filter(|taken| taken.gas_limit() == number);
+            assert_eq!(of_block.count(), if number < 5 { 0 } else { TRANSACTIONS }, "{number}");
+        }
     }
 
     /// A layer that lost or changed a value is noticed, although its commitment is compared with no other.
@@ -196,7 +219,7 @@ mod tests {
     /// A node that keeps the witnesses of a share of the accounts proves these.
     #[test]
     fn a_share_of_the_accounts_is_proven() {
-        let accounts: BTreeSet<_> = (0..16).map(Address::with_last_byte).collect();
+        let accounts: BTreeSet<_> = (0..8).map(Address::with_last_byte).collect();
         let proven = |share: &str| {
             let mut options = LayerOptions::for_tests();
             options.lvmt.proofs = Some(share.parse().unwrap());
@@ -204,8 +227,8 @@ mod tests {
             found.map_or(0, |proofs| proofs.count)
         };
         // The first proof of each does not count.
-        assert_eq!(proven("on-request"), 15);
-        assert_eq!(proven("1/2") + proven("2/2"), 14);
+        assert_eq!(proven("on-request"), 7);
+        assert_eq!(proven("1/2") + proven("2/2"), 6);
     }
 
     #[test]
