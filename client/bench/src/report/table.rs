@@ -36,6 +36,8 @@ pub(super) fn render(report: &Report) -> String {
     text += &speed(report);
     text.push('\n');
     text += &costs(report);
+    text.push('\n');
+    text += &resources(report);
     if let Some(schedule) = schedule(report) {
         text.push('\n');
         text += &schedule;
@@ -140,10 +142,10 @@ fn speed(report: &Report) -> String {
     ) + &columns(&rows)
 }
 
-/// Returns reads and writes that reach the engine, and the resources of the runs.
+/// Returns reads and writes at the layer and at the engine.
 fn costs(report: &Report) -> String {
     let operation = report.operation_unit();
-    let mut heads = vec![
+    let heads = [
         "layer".to_owned(),
         format!("reads/{operation}"),
         "engine".to_owned(),
@@ -153,23 +155,13 @@ fn costs(report: &Report) -> String {
         "ampl.".to_owned(),
         format!("bytes/{operation}"),
         format!("device/{operation}"),
-        "p50 ms".to_owned(),
-        "p99 ms".to_owned(),
-        "disk MiB".to_owned(),
-        "own MiB".to_owned(),
-        "peak MiB".to_owned(),
     ];
-    let has_proofs = report.has_proofs();
-    if has_proofs {
-        heads.extend(["proof B", "proof us"].map(str::to_owned));
-    }
-    let mut rows = vec![heads];
+    let mut rows = vec![heads.to_vec()];
     for layer in &report.layers {
         let shown = |value: f64| format!("{value:.2}");
         let each = |count: u64| shown(layer.each(count));
         let amplification = &layer.amplification;
-        let mebibytes = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
-        let mut row = vec![
+        rows.push(vec![
             layer.name(),
             each(amplification.layer_reads),
             each(amplification.engine_reads),
@@ -179,6 +171,23 @@ fn costs(report: &Report) -> String {
             shown(amplification.write),
             each(amplification.engine_write_bytes),
             report.device_write_bytes(layer).map_or_else(|| "-".to_owned(), shown),
+        ]);
+    }
+    "at the layer and at the engine\n".to_owned() + &columns(&rows)
+}
+
+/// Returns the times of blocks, the disk and memory of the runs, and the proofs.
+fn resources(report: &Report) -> String {
+    let mut heads = vec!["layer", "p50 ms", "p99 ms", "disk MiB", "own MiB", "peak MiB"];
+    let has_proofs = report.has_proofs();
+    if has_proofs {
+        heads.extend(["proof B", "proof us"]);
+    }
+    let mut rows = vec![heads.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    for layer in &report.layers {
+        let mebibytes = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
+        let mut row = vec![
+            layer.name(),
             format!("{:.2}", layer.block_seconds.p50 * 1e3),
             format!("{:.2}", layer.block_seconds.p99 * 1e3),
             mebibytes(layer.disk_bytes),
@@ -195,8 +204,7 @@ fn costs(report: &Report) -> String {
         rows.push(row);
     }
     let proofs = if has_proofs { "; the proof of an account" } else { "" };
-    format!("at the layer and at the engine; time of a block; disk and memory{proofs}\n")
-        + &columns(&rows)
+    format!("time of a block; disk and memory{proofs}\n") + &columns(&rows)
 }
 
 fn gib(bytes: u64) -> f64 {

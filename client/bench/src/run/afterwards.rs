@@ -15,12 +15,14 @@ use std::{collections::BTreeSet, ops::ControlFlow, time::Instant};
 
 /// Number of last blocks whose accounts are read.
 const LAST: u64 = 16;
-/// Most of their transactions that are taken.
-const TRANSACTIONS: usize = 4_096;
+/// Most transactions that are taken of each of them.
+const TRANSACTIONS: usize = 256;
 /// Most slots of an account that are read.
 const SLOTS: u64 = 1_024;
 /// Most blocks of which an account is proven.
 const PROVEN: u64 = 65;
+/// Transactions whose senders are proven where a chain has fewer blocks.
+const LEAST_PROVEN: u64 = 9;
 
 /// Transactions whose accounts are read in the end. Their senders are recovered then, as they may not be known before.
 #[derive(Debug, Default)]
@@ -29,7 +31,7 @@ pub(super) struct Sample {
     last: Vec<TxEnvelope>,
     /// Accounts that receive the fees of the last blocks.
     coinbases: BTreeSet<Address>,
-    /// One of each of some blocks all over the chain: a layer may have the accounts of the last blocks in another place,
+    /// The first ones of some blocks all over the chain: a layer may have the accounts of the last blocks in another place,
     /// from which their proofs are shorter.
     spread: Vec<TxEnvelope>,
 }
@@ -39,11 +41,11 @@ impl Sample {
     pub(super) fn add(&mut self, block: &Candidate, number: u64, blocks: u64) {
         let transactions = &block.block.body.transactions;
         if number.is_multiple_of(blocks.div_ceil(PROVEN)) {
-            self.spread.extend(transactions.first().cloned());
+            let each = LEAST_PROVEN.div_ceil(blocks) as usize;
+            self.spread.extend(transactions.iter().take(each).cloned());
         }
         if blocks - number < LAST {
-            let room = TRANSACTIONS - self.last.len();
-            self.last.extend(transactions.iter().take(room).cloned());
+            self.last.extend(transactions.iter().take(TRANSACTIONS).cloned());
             self.coinbases.extend(block.coinbase.as_ref().ok());
         }
     }
@@ -95,12 +97,12 @@ fn proofs(open: &OpenStore, accounts: &BTreeSet<Address>) -> Result<Option<Proof
     let verify = polytrie_layers::layer(layer.name()).ok().and_then(|kind| kind.verify);
     let (Some(prover), Some(verify)) = (layer.proofs(), verify) else { return Ok(None) };
     let commitment = layer.commitment();
-    let (mut seconds, mut bytes) = (Vec::new(), 0);
-    for (number, address) in accounts.iter().enumerate() {
+    let mut figures = Vec::new();
+    for address in accounts {
         let start = Instant::now();
         let proof = match prover.prove(address, &[]) {
-            // Some layers make proofs with certain settings only.
-            Err(StateError::Unsupported { .. }) => return Ok(None),
+            // With some settings a layer proves no accounts, or a share of them.
+            Err(StateError::Unsupported { .. }) => continue,
             proof => proof?,
         };
         let time = start.elapsed().as_secs_f64();
@@ -111,16 +113,14 @@ fn proofs(open: &OpenStore, accounts: &BTreeSet<Address>) -> Result<Option<Proof
                 layer.name()
             )),
         })?;
-        // The first proof may wait for work that the layer has put off, such as a commit to files of its own.
-        if number > 0 {
-            seconds.push(time);
-            bytes += content(&proof.proof);
-        }
+        figures.push((time, content(&proof.proof)));
     }
+    // The first proof may wait for work that the layer has put off, such as a commit to files of its own.
+    let (seconds, bytes): (Vec<f64>, Vec<u64>) = figures.into_iter().skip(1).unzip();
     let count = seconds.len() as u64;
     Ok((count > 0).then(|| Proofs {
         count,
-        bytes: bytes as f64 / count as f64,
+        bytes: bytes.iter().sum::<u64>() as f64 / count as f64,
         seconds: Percentiles::of(&seconds),
     }))
 }
@@ -141,6 +141,9 @@ fn content(json: &Value) -> u64 {
 mod tests {
     use super::*;
     use crate::{Base, BaseSpec, Cache, Settings, SlotKeys, Subject};
+    use alloy_consensus::{Block, BlockBody, Header, SignableTransaction, TxLegacy};
+    use alloy_primitives::{Bytes, Signature};
+    use polytrie_chainspec::ChainSpec;
     use polytrie_kv::StoreOptions;
     use polytrie_layers::{LAYERS, LayerOptions};
     use std::sync::Arc;
@@ -148,12 +151,13 @@ mod tests {
     /// Runs `work` on a layer in memory with one contract, whose slots follow from a seed.
     fn with<T>(
         state: &str,
+        layer: LayerOptions,
         seed: u64,
         work: impl FnOnce(&OpenStore, &BTreeSet<Address>) -> T,
     ) -> T {
         let dir = tempfile::tempdir().unwrap();
         let cache = Arc::new(Cache::open(dir.path()).unwrap());
-        let settings = Settings { layer: LayerOptions::for_tests(), ..Settings::default() };
+        let settings = Settings { layer, ..Settings::default() };
         let subject = Subject::new(state, "memory");
         let options = StoreOptions::default();
         let open = OpenStore::open(&subject, dir.path(), &settings, options).unwrap();
@@ -162,11 +166,33 @@ mod tests {
         work(&open, &accounts.into())
     }
 
+    /// Each of the last blocks has its part, however large the blocks are.
+    #[test]
+    fn large_blocks_leave_room_for_later_ones() {
+        let (spec, mut sample) = (ChainSpec::dev(1337, []), Sample::default());
+        for number in 1..=20 {
+            let transaction = |nonce| {
+                let transaction = TxLegacy { nonce, gas_limit: number, ..TxLegacy::default() };
+                TxEnvelope::Legacy(transaction.into_signed(Signature::test_signature()))
+            };
+            let transactions = (0..TRANSACTIONS as u64 + 1).map(transaction).collect();
+            let body = BlockBody { transactions, ..BlockBody::default() };
+            let block = Block { header: Header { number, ..Header::default() }, body };
+            let (block, _) = Candidate::with_senders(&spec, block, Bytes::new(), Some(Vec::new()));
+            sample.add(&block, number, 20);
+        }
+        for number in 1..=20 {
+            let of_block = sample.last.iter().filter(|taken| taken.gas_limit() == number);
+            assert_eq!(of_block.count(), if number < 5 { 0 } else { TRANSACTIONS }, "{number}");
+        }
+    }
+
     /// A layer that lost or changed a value is noticed, although its commitment is compared with no other.
     #[test]
     fn what_accounts_hold_is_compared_between_all_layers() {
         let held_by = |state: &str, seed| {
-            with(state, seed, |open, accounts| held(&*open.layer, accounts).unwrap())
+            let options = LayerOptions::for_tests();
+            with(state, options, seed, |open, accounts| held(&*open.layer, accounts).unwrap())
         };
         let expected = held_by("raw", 1);
         for layer in LAYERS {
@@ -178,7 +204,9 @@ mod tests {
     #[test]
     fn layers_that_make_proofs_have_figures_of_them() {
         for layer in LAYERS {
-            let found = with(layer.name, 1, |open, accounts| proofs(open, accounts).unwrap());
+            let options = LayerOptions::for_tests();
+            let found =
+                with(layer.name, options, 1, |open, accounts| proofs(open, accounts).unwrap());
             // `lvmt` makes proofs with --lvmt.proofs only.
             assert_eq!(found.is_some(), !["raw", "lvmt"].contains(&layer.name), "{}", layer.name);
             let Some(Proofs { count, bytes, .. }) = found else { continue };
@@ -186,6 +214,21 @@ mod tests {
             assert_eq!(count, 2, "{}", layer.name);
             assert!(bytes > 20.0, "{}: {bytes}", layer.name);
         }
+    }
+
+    /// A node that keeps the witnesses of a share of the accounts proves these.
+    #[test]
+    fn a_share_of_the_accounts_is_proven() {
+        let accounts: BTreeSet<_> = (0..8).map(Address::with_last_byte).collect();
+        let proven = |share: &str| {
+            let mut options = LayerOptions::for_tests();
+            options.lvmt.proofs = Some(share.parse().unwrap());
+            let found = with("lvmt", options, 1, |open, _| proofs(open, &accounts).unwrap());
+            found.map_or(0, |proofs| proofs.count)
+        };
+        // The first proof of each does not count.
+        assert_eq!(proven("on-request"), 7);
+        assert_eq!(proven("1/2") + proven("2/2"), 6);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! A benchmark that replays a trace of writes on the state layer alone.
 
-use super::{BenchError, Result, durable::durable_block};
+use super::{
+    BenchError, Result,
+    durable::{before_warmup_block, durable_block},
+};
 use crate::{
     fixture::OpenStore,
     measure::{Measured, Recorder},
@@ -56,6 +59,7 @@ impl TraceBench {
                 if number == self.warmup_blocks {
                     recorder = Some(Recorder::start(open, rss_before)?);
                 }
+                before_warmup_block(open, number, self.warmup_blocks)?;
                 let (times, session) = durable_block(open, number, |session| {
                     block.iter().try_for_each(|writes| transaction(session, writes, &mut checksum))
                 })?;

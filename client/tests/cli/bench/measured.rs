@@ -107,6 +107,15 @@ fn layers_under_workloads() {
     }
 }
 
+/// In a chain of few blocks several accounts of a block are proven, as the first proof does not count.
+#[test]
+fn accounts_of_one_block_are_proven() {
+    let data = Data::new();
+    let args = "chain --states mpt --kv memory --workload transfer --accounts 30 --txs 12 --block-txs 12 --runs 1 --json -";
+    let report = bench(&data.file("cache"), args).ok().json();
+    assert!(number(&report["results"][0]["proofs"]["count"]) > 0.0, "{report}");
+}
+
 /// The parts of the time that add up to the total are all in the table.
 #[test]
 fn the_wait_for_senders_is_in_the_table() {
@@ -167,6 +176,9 @@ fn a_table_for_people_and_a_cache_that_is_used() {
     {
         assert!(first.text().contains(word), "`{word}` is missing in {}", first.text());
     }
+    // One table with all of that would be wider than most terminals.
+    let together = |line: &str| line.contains("device/tx") && line.contains("proof B");
+    assert!(!first.text().lines().any(together), "{}", first.text());
     let entries = names();
     // The cache holds keys, a chain and a store for each layer, and nothing temporary.
     assert_eq!(entries.len(), 4, "{entries:?}");

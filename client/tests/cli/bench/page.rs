@@ -166,6 +166,7 @@ fn a_page_and_lines_for_each_block() {
     );
     bench(&cache, &args).ok();
     let page = fs::read_to_string(html.join("index.html")).unwrap();
+    let comparison = "what accounts of the last blocks hold";
     for words in [
         "<svg",
         "How fast",
@@ -173,6 +174,8 @@ fn a_page_and_lines_for_each_block() {
         "prefers-color-scheme: dark",
         "--workload mixed",
         "bytes to the device/tx",
+        "proof bytes",
+        comparison,
     ] {
         assert!(page.contains(words), "`{words}` is missing");
     }
@@ -217,7 +220,7 @@ fn a_page_and_lines_for_each_block() {
     let svg = data.file("fast.svg");
     polytrie!["bench", "page", first, "--svg", svg].ok();
     let picture = fs::read_to_string(&svg).unwrap();
-    let report: Value = serde_json::from_slice(&fs::read(&first).unwrap()).unwrap();
+    let mut report: Value = serde_json::from_slice(&fs::read(&first).unwrap()).unwrap();
     let speed = |layer: usize| report["layers"][layer]["throughput"]["median"].as_f64().unwrap();
     let place = |name: &str| picture.find(&format!(">{name}</text>")).unwrap();
     assert_eq!(place("raw") < place("mpt"), speed(1) > speed(0));
@@ -225,6 +228,19 @@ fn a_page_and_lines_for_each_block() {
         assert!(picture.starts_with("<svg") && picture.contains(words), "{words}: {picture}");
     }
     assert!(!picture.contains("<script"));
+
+    // A report of a build that made no proofs and did not read accounts at the end.
+    for result in report["results"].as_array_mut().unwrap() {
+        for field in ["checksum", "device", "proofs"] {
+            result.as_object_mut().unwrap().remove(field);
+        }
+    }
+    let earlier = data.write("earlier.json", report.to_string());
+    polytrie!["bench", "page", earlier, "--html", second].ok();
+    let page = fs::read_to_string(second.join("index.html")).unwrap();
+    assert!(!page.contains("proof bytes") && !page.contains(comparison), "{page}");
+    polytrie!["bench", "compare", earlier, first].ok();
+
     assert_eq!(polytrie!["bench", "page", first].code, Some(2));
     assert_eq!(polytrie!["bench", "page", first, "--svg", first].code, Some(2));
 }
