@@ -182,8 +182,9 @@ mod tests {
             sample.add(&block, number, 20);
         }
         for number in 1..=20 {
-            let of_block = sample.last.iter().filter(|taken| taken.gas_limit() == number);
-            assert_eq!(of_block.count(), if number < 5 { 0 } else { TRANSACTIONS }, "{number}");
+            let limits = sample.last.iter().map(Transaction::gas_limit);
+            let of_block = limits.filter(|limit| *limit == number).count();
+            assert_eq!(of_block, if number < 5 { 0 } else { TRANSACTIONS }, "{number}");
         }
     }
 
