@@ -1,4 +1,5 @@
-//! Rows that the engine reads and writes a second on a cluster: `measure HOST:PORT,… [ROWS]`.
+//! Rows that the engine reads and writes a second on a cluster: `cargo run --release -p polytrie-kv-cassandra --example requests
+//! -- HOST:PORT,… [ROWS]`.
 
 #![expect(clippy::print_stdout, reason = "prints what it measured")]
 
