@@ -185,7 +185,9 @@ impl Counters {
         add(&reads.read_bytes, bytes);
         if let Some(started) = started {
             let time = started.elapsed();
-            add_time(&reads.engine_get_ns, time * SAMPLE as u32);
+            let estimate = time * SAMPLE as u32;
+            EngineReads::took(estimate);
+            add_time(&reads.engine_get_ns, estimate);
             if time > SLOW {
                 reads.slow_engine_gets.fetch_add(SAMPLE, Relaxed);
             }
@@ -201,6 +203,7 @@ impl Counters {
         is_remote: bool,
     ) {
         EngineReads::count(gets);
+        EngineReads::took(time);
         let reads = self.reads();
         add(&reads.gets, gets);
         add(&reads.engine_gets, gets);

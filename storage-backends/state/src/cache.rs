@@ -14,6 +14,8 @@ use alloy_primitives::{
 pub(crate) struct BlockCache {
     /// The layer, which has the values from before the block.
     pub(crate) layer: Box<dyn LayerSession>,
+    /// Whether reads of the layer wait for a disk.
+    pub(crate) is_slow: bool,
     accounts: HashMap<Address, Entry>,
     codes: HashMap<B256, Bytes>,
     /// Hashes of the codes that the block needed and did not write.
@@ -56,9 +58,10 @@ impl Entry {
 }
 
 impl BlockCache {
-    pub(crate) fn new(layer: Box<dyn LayerSession>) -> Self {
+    pub(crate) fn new(layer: Box<dyn LayerSession>, is_slow: bool) -> Self {
         Self {
             layer,
+            is_slow,
             accounts: HashMap::default(),
             codes: HashMap::default(),
             codes_needed: HashSet::default(),
@@ -75,6 +78,7 @@ impl BlockCache {
     }
 
     pub(crate) fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256> {
+        let is_slow = self.is_slow;
         let (entry, counters, layer) = self.entry(address)?;
         match entry.slots.entry(*slot) {
             MapEntry::Occupied(known) => {
@@ -87,8 +91,8 @@ impl BlockCache {
             }
             MapEntry::Vacant(unknown) => {
                 let hash = hash_slot(slot);
-                let value =
-                    counters.slots_read.call(|| layer.slot(address, &entry.hash, slot, &hash))?;
+                let read = || layer.slot(address, &entry.hash, slot, &hash);
+                let value = counters.slots_read.call(is_slow, read)?;
                 unknown.insert(SlotEntry { hash, before: value, now: value });
                 Ok(value)
             }
@@ -101,7 +105,7 @@ impl BlockCache {
 
     /// Returns code from before the block.
     pub(crate) fn read_code(&mut self, hash: &B256) -> Result<Option<Bytes>> {
-        let code = self.counters.codes_read.call(|| self.layer.code(hash))?;
+        let code = self.counters.codes_read.call(self.is_slow, || self.layer.code(hash))?;
         self.counters.code_bytes_read += code.as_ref().map_or(0, |code| code.len() as u64);
         self.codes_needed.insert(*hash);
         Ok(code)
@@ -132,6 +136,7 @@ impl BlockCache {
         if let Some((hash, code)) = &change.code {
             self.codes.insert(*hash, code.clone());
         }
+        let is_slow = self.is_slow;
         let (entry, counters, layer) = self.entry(&change.address)?;
         entry.written = true;
         entry.now = change.account;
@@ -150,9 +155,8 @@ impl BlockCache {
                     let before = if entry.wiped {
                         U256::ZERO
                     } else {
-                        counters
-                            .slots_read
-                            .call(|| layer.slot(&change.address, &entry.hash, slot, &hash))?
+                        let read = || layer.slot(&change.address, &entry.hash, slot, &hash);
+                        counters.slots_read.call(is_slow, read)?
                     };
                     unknown.insert(SlotEntry { hash, before, now: *value });
                 }
@@ -229,12 +233,13 @@ impl BlockCache {
         &mut self,
         address: &Address,
     ) -> Result<(&mut Entry, &mut SessionCounters, &mut Box<dyn LayerSession>)> {
-        let Self { accounts, counters, layer, .. } = self;
+        let Self { accounts, counters, layer, is_slow, .. } = self;
         let entry = match accounts.entry(*address) {
             MapEntry::Occupied(found) => found.into_mut(),
             MapEntry::Vacant(vacant) => {
                 let hash = hash_address(address);
-                let before = counters.accounts_read.call(|| layer.account(address, &hash))?;
+                let read = || layer.account(address, &hash);
+                let before = counters.accounts_read.call(*is_slow, read)?;
                 vacant.insert(Entry { hash, before, now: before, ..Entry::default() })
             }
         };

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 /// One of this many reads is timed: reading the clock twice costs a good part of what a cached read costs. The number
 /// is a prime, so that it keeps no step with the few reads that every transaction makes in the same order.
+///
+/// Where reads wait for a disk each one is timed. The first read of a block may wait for all that is read ahead, and the
+/// others find it: no sample of them stands for all.
 const SAMPLE: u64 = 13;
 
 /// Bytes counted for an account: hashed key, nonce, balance, code hash.
@@ -26,10 +29,10 @@ pub struct CallCount {
 }
 
 impl CallCount {
-    /// Counts a call; returns the current time if this call is to be timed.
-    pub(crate) fn sampled(&mut self) -> Option<Instant> {
+    /// Counts a call; returns the current time if this call is to be timed. `is_slow` says whether reads wait for a disk.
+    pub(crate) fn sampled(&mut self, is_slow: bool) -> Option<Instant> {
         self.calls += 1;
-        (self.calls % SAMPLE == 1).then(Instant::now)
+        (is_slow || self.calls % SAMPLE == 1).then(Instant::now)
     }
 
     /// Ends the call that began with [`Self::sampled`], and adds its time if it was timed.
@@ -40,15 +43,16 @@ impl CallCount {
         }
     }
 
-    /// Makes a call, counts it, and times it now and then.
-    pub(crate) fn call<T>(&mut self, call: impl FnOnce() -> T) -> T {
-        let started = self.sampled();
+    /// Makes a call, counts it, and times it as [`Self::sampled`] says.
+    pub(crate) fn call<T>(&mut self, is_slow: bool, call: impl FnOnce() -> T) -> T {
+        let started = self.sampled(is_slow);
         let result = call();
         self.done(started);
         result
     }
 
-    /// Returns the time in all calls, estimated from the timed ones.
+    /// Returns the time in all calls of one session, estimated from the timed ones. Sum the times of sessions, not their
+    /// counts: the calls of some are all timed, and those of others now and then.
     pub fn time(&self) -> Duration {
         let total = u128::from(self.timed_ns) * u128::from(self.calls);
         Duration::from_nanos((total / u128::from(self.timed.max(1))) as u64)
@@ -142,7 +146,9 @@ mod tests {
         assert_eq!(count.time(), Duration::from_nanos(130));
         assert_eq!(CallCount::default().time(), Duration::ZERO);
         let mut calls = CallCount::default();
-        let timed = (0..27).filter(|_| calls.sampled().is_some()).count();
+        let timed = (0..27).filter(|_| calls.sampled(false).is_some()).count();
         assert_eq!((calls.calls, timed), (27, 3));
+        let timed = (0..27).filter(|_| calls.sampled(true).is_some()).count();
+        assert_eq!((calls.calls, timed), (54, 27));
     }
 }

@@ -70,7 +70,7 @@ impl Session {
     pub(crate) fn on(layer: Box<dyn LayerSession>) -> Self {
         let Wants { hints: wants_hints, slow, writes_from: until_streamed } = layer.wants();
         Self {
-            cache: BlockCache::new(layer),
+            cache: BlockCache::new(layer, slow),
             wants_hints,
             is_slow: wants_hints && slow,
             until_streamed,
@@ -129,7 +129,8 @@ impl Session {
         self.cache.has_storage(address)
     }
 
-    /// Returns the time spent so far waiting for the layer to read accounts, slots and code, estimated from a sample.
+    /// Returns the time spent so far waiting for the layer to read accounts, slots and code. It is estimated from a
+    /// sample, except where reads wait for a disk.
     pub fn read_time(&self) -> Duration {
         let counters = self.counters();
         counters.accounts_read.time() + counters.slots_read.time() + counters.codes_read.time()
@@ -152,8 +153,9 @@ impl Session {
 
     /// Announces to the layer that a part of the state will be touched soon.
     pub fn hint(&mut self, access: Access) {
+        let BlockCache { counters, layer, is_slow, .. } = &mut self.cache;
         if self.wants_hints {
-            self.cache.counters.hints.call(|| self.cache.layer.hint(access));
+            counters.hints.call(*is_slow, || layer.hint(access));
         }
     }
 
@@ -163,7 +165,7 @@ impl Session {
     ///
     /// If a former value cannot be read, and those of [`LayerSession::stream_hashed`].
     pub fn apply(&mut self, writes: &TxWrites) -> Result<()> {
-        let started = self.cache.counters.applied.sampled();
+        let started = self.cache.counters.applied.sampled(self.cache.is_slow);
         for change in &writes.accounts {
             self.cache.apply(change)?;
         }
@@ -206,7 +208,7 @@ impl Session {
     ///
     /// If a former value cannot be read, and those of [`LayerSession::finish`].
     pub fn finish(mut self) -> Result<Finished> {
-        let started = self.cache.counters.finished.sampled();
+        let started = self.cache.counters.finished.sampled(false);
         let writes = self.write_set()?;
         let outcome = self.cache.layer.finish(&writes)?;
         let counters = finished(self.cache.counters, started, &writes);
@@ -219,7 +221,7 @@ impl Session {
     ///
     /// If a former value cannot be read, and those of [`LayerSession::finish_later`].
     pub fn finish_later(mut self) -> Result<FinishedLater> {
-        let started = self.cache.counters.finished.sampled();
+        let started = self.cache.counters.finished.sampled(false);
         let writes = Arc::new(self.write_set()?);
         let outcome = self.cache.layer.finish_later(Arc::clone(&writes))?;
         let counters = finished(self.cache.counters, started, &writes);

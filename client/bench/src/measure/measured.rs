@@ -115,11 +115,11 @@ pub struct Commitment {
 pub struct TimeSplit {
     /// Time of the EVM and the code around it. In `bench store`: passing keys and values.
     pub execution: f64,
-    /// Time in the layer without waiting for the engine: account reads, SLOAD, SSTORE and commit, minus gets. It is a
-    /// lower bound if threads of the layer read at the same time.
+    /// Time in the layer without waiting for the engine: account reads, SLOAD, SSTORE and commit, minus the reads in
+    /// `engine`. It includes waiting for a layer's own threads, except those that only read ahead.
     pub structure: f64,
-    /// Time of waiting for the engine: writes, flushes, and gets, those of any thread, but at most the time in the
-    /// layer.
+    /// Time in which the executing thread waited for the engine: writes, flushes, its own gets, and threads that read
+    /// ahead for it.
     pub engine: f64,
     /// Time of waiting for senders; zero unless the recovery is measured.
     pub recover: f64,

@@ -2,7 +2,7 @@
 
 use super::{Amplification, BlockFigures, Commitment, Measured, Percentiles, Schedule, TimeSplit};
 use crate::fixture::OpenStore;
-use polytrie_kv::{CountersSnapshot, KvError};
+use polytrie_kv::{CountersSnapshot, EngineReads, KvError};
 use polytrie_node::process::{DeviceIo, own_rss_bytes, peak_rss_bytes};
 use polytrie_state::SessionCounters;
 use std::time::{Duration, Instant};
@@ -33,7 +33,15 @@ impl BlockTimes {
     }
 }
 
-/// Recorder of a run without its warm-up.
+/// Times of the executing thread in the layer, without the commitment.
+#[derive(Debug, Default, Clone, Copy)]
+struct LayerTimes {
+    account_read: Duration,
+    sload: Duration,
+    sstore: Duration,
+}
+
+/// Recorder of a run without its warm-up. It is used on the thread that executes the blocks.
 #[derive(Debug)]
 pub struct Recorder {
     rss_before: u64,
@@ -45,6 +53,9 @@ pub struct Recorder {
     gas: Option<u64>,
     slowed: f64,
     times: BlockTimes,
+    layer: LayerTimes,
+    /// Time that the executing thread had waited for reads of the engine before.
+    waited_before: Duration,
     session: SessionCounters,
     /// Time of each transaction of the blocks, and the number of threads.
     transactions: (Vec<Vec<Duration>>, usize),
@@ -69,6 +80,8 @@ impl Recorder {
             gas: None,
             slowed: open.slowed,
             times: BlockTimes::default(),
+            layer: LayerTimes::default(),
+            waited_before: EngineReads::time_of_this_thread(),
             session: SessionCounters::default(),
             transactions: (Vec::new(), 1),
             by_list: 0,
@@ -102,6 +115,11 @@ impl Recorder {
         sum.commit += times.commit;
         sum.write += times.write;
         sum.flush += times.flush;
+        let layer = &mut self.layer;
+        layer.account_read += session.accounts_read.time();
+        // A hint that waits for a queue delays the EVM before its SLOAD.
+        layer.sload += session.slots_read.time() + session.hints.time();
+        layer.sstore += session.applied.time();
         self.session += session;
     }
 
@@ -120,6 +138,7 @@ impl Recorder {
     ///
     /// Fails if the store fails.
     pub fn finish(mut self, open: &OpenStore) -> Result<Measured, KvError> {
+        let waited = EngineReads::time_of_this_thread() - self.waited_before;
         let start = Instant::now();
         open.store.checkpoint()?;
         let last_flush = start.elapsed();
@@ -140,7 +159,7 @@ impl Recorder {
             seconds,
             throughput: operations as f64 / seconds,
             mgas_per_second: self.gas.map(|gas| gas as f64 / 1e6 / seconds),
-            time: self.split(&counters),
+            time: self.split(waited, &counters),
             block_seconds: Percentiles::of(&block_seconds),
             over_time: over_time(&self.blocks),
             session: self.session,
@@ -165,18 +184,17 @@ impl Recorder {
         })
     }
 
-    fn split(&self, counters: &CountersSnapshot) -> TimeSplit {
+    /// Splits the time, of which the executing thread `waited` for reads of the engine. Other threads read at the same time.
+    fn split(&self, waited: Duration, counters: &CountersSnapshot) -> TimeSplit {
         let BlockTimes { recover, execute, commit, write, flush } = self.times;
-        let account_read = self.session.accounts_read.time().as_secs_f64();
-        // A hint that waits for a queue delays the EVM before its SLOAD.
-        let sload = (self.session.slots_read.time() + self.session.hints.time()).as_secs_f64();
-        let sstore = self.session.applied.time().as_secs_f64();
-        let commit = commit.as_secs_f64();
+        let LayerTimes { account_read, sload, sstore } = self.layer;
+        let [account_read, sload, sstore, commit] =
+            [account_read, sload, sstore, commit].map(|time| time.as_secs_f64());
         let in_layer = account_read + sload + sstore + commit;
         let nanos = |nanos: u64| Duration::from_nanos(nanos).as_secs_f64();
-        // Gets of worker threads run at the same time, so they cost at most the time in the layer.
         let get = nanos(counters.engine_get_ns);
-        let waited_for_gets = get.min(in_layer);
+        // Both are estimates, so the first may be the larger one.
+        let waited_for_gets = waited.as_secs_f64().min(in_layer);
         let (write, flush_wait) = (write.as_secs_f64(), flush.as_secs_f64());
         TimeSplit {
             execution: (execute.as_secs_f64() - account_read - sload - sstore).max(0.0),
@@ -224,6 +242,64 @@ fn over_time(blocks: &[(u64, f64)]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use polytrie_state::CallCount;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn recorder() -> Recorder {
+        Recorder {
+            rss_before: 0,
+            disk_before: 0,
+            counters_before: CountersSnapshot::default(),
+            device_before: None,
+            blocks: Vec::new(),
+            each_block: Vec::new(),
+            gas: None,
+            slowed: 0.0,
+            times: BlockTimes::default(),
+            layer: LayerTimes::default(),
+            waited_before: Duration::ZERO,
+            session: SessionCounters::default(),
+            transactions: (Vec::new(), 1),
+            by_list: 0,
+        }
+    }
+
+    /// Returns the counts of a block whose account reads were timed like this.
+    fn accounts_read(calls: u64, timed: u64, seconds: u64) -> SessionCounters {
+        let timed_ns = seconds * 1_000_000_000;
+        let accounts_read = CallCount { calls, timed, timed_ns };
+        SessionCounters { accounts_read, ..SessionCounters::default() }
+    }
+
+    /// Sixteen threads that read ahead spend more time in the engine than the block takes.
+    #[test]
+    fn what_other_threads_read_is_not_waited_for() {
+        let mut recorder = recorder();
+        let times = BlockTimes {
+            execute: 10 * SECOND,
+            commit: 2 * SECOND,
+            flush: SECOND,
+            ..BlockTimes::default()
+        };
+        recorder.block(1, None, times, accounts_read(10, 10, 4));
+        let counters =
+            CountersSnapshot { engine_get_ns: 100_000_000_000, ..CountersSnapshot::default() };
+        let time = recorder.split(3 * SECOND, &counters);
+        assert_eq!((time.execution, time.structure, time.engine), (6.0, 3.0, 4.0));
+        assert_eq!((time.account_read, time.get), (4.0, 100.0));
+    }
+
+    /// The store may be slow in some blocks only, whose reads are all timed.
+    #[test]
+    fn reads_that_are_all_timed_do_not_stand_for_others() {
+        let mut recorder = recorder();
+        let times = BlockTimes { execute: 10 * SECOND, ..BlockTimes::default() };
+        recorder.block(1, None, times, accounts_read(13, 13, 8));
+        recorder.block(1, None, times, accounts_read(13, 1, 0));
+        let time = recorder.split(Duration::ZERO, &CountersSnapshot::default());
+        assert_eq!((time.execution, time.account_read), (12.0, 8.0));
+    }
 
     #[test]
     fn files_beside_the_store_are_on_disk_too() {

@@ -60,8 +60,8 @@ pub(super) fn profile(part: &PartResult) -> Option<String> {
     let rows: Vec<Vec<String>> =
         std::iter::once(heads.collect()).chain(report.layers.iter().map(row)).collect();
     Some(format!(
-        "What one operation or transaction took at {at}, of the run with the median throughput (where threads of a layer read \
-         beside it, the engine's part is the most that it can be):\n\n{}",
+        "What one operation or transaction took at {at}, of the run with the median throughput (the engine's part is what the \
+         executing thread waited for):\n\n{}",
         markdown_table(&rows)
     ))
 }

@@ -205,6 +205,28 @@ fn a_thread_knows_its_own_reads_of_the_engine() {
     assert_eq!(made(), EngineReads { requests: 3, rows: 5 });
 }
 
+#[test]
+fn a_thread_waits_for_its_own_reads_and_for_those_that_it_waits_for() {
+    let store = open(&Arc::new(MemoryEngine::new()), by_hand());
+    store.write(batch(b"row", b"")).unwrap();
+    store.flush().unwrap();
+    let read = || {
+        for _ in 0..100 {
+            store.get(A, b"row").unwrap();
+        }
+    };
+    let elsewhere = || std::thread::scope(|scope| scope.spawn(read).join().unwrap());
+    let start = EngineReads::time_of_this_thread();
+    elsewhere();
+    assert!(store.counters().engine_get_ns > 0);
+    assert_eq!(EngineReads::time_of_this_thread(), start);
+    read();
+    let own = EngineReads::time_of_this_thread();
+    assert!(own > start);
+    EngineReads::waiting(elsewhere);
+    assert!(EngineReads::time_of_this_thread() > own);
+}
+
 /// The engine of a fork is another store, which reads for it.
 #[test]
 fn a_read_of_a_fork_counts_once() {

@@ -3,7 +3,7 @@
 use super::Readers;
 use crate::Wants;
 use parking_lot::{Condvar, Mutex};
-use polytrie_kv::{KvError, caught};
+use polytrie_kv::{EngineReads, KvError, caught};
 use std::{collections::VecDeque, mem, sync::Arc};
 
 /// Largest number of waiting items; further ones are not read ahead.
@@ -106,9 +106,11 @@ impl<R: ReadAhead> Reading<R> {
     ///
     /// Those of [`Readers::check`].
     pub fn wait(&self) -> Result<(), KvError> {
-        self.queue.state.lock().threads += 1;
-        self.queue.work(&self.readers);
-        self.queue.wait_for_threads();
+        EngineReads::waiting(|| {
+            self.queue.state.lock().threads += 1;
+            self.queue.work(&self.readers);
+            self.queue.wait_for_threads();
+        });
         self.readers.check()
     }
 
@@ -128,7 +130,7 @@ impl<R: ReadAhead> Reading<R> {
             state.waiting.clear();
             state.reader.take()
         };
-        self.queue.wait_for_threads();
+        EngineReads::waiting(|| self.queue.wait_for_threads());
         drop(reader);
     }
 }

@@ -379,5 +379,10 @@ pub fn announced_state_is_read_ahead(factory: &dyn LayerFactory) {
     }
     // The block reads by itself now, so this hint is ignored.
     session.hint(Access::Account(Default::default()));
+    let counters = session.counters();
+    // One of them waited for what the others found read: no sample would tell how long all took.
+    for count in [counters.accounts_read, counters.hints] {
+        assert!(count.calls > 0 && count.timed == count.calls, "{count:?}");
+    }
     session.finish().unwrap_or_else(|e| panic!("the block cannot end: {e}"));
 }
