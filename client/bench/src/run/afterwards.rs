@@ -21,7 +21,7 @@ const TRANSACTIONS: usize = 256;
 const SLOTS: u64 = 1_024;
 /// Most blocks of which an account is proven.
 const PROVEN: u64 = 65;
-/// Transactions whose senders are proven where a chain has fewer blocks.
+/// Least number of accounts to prove. A chain with fewer blocks gives several accounts of each block.
 const LEAST_PROVEN: u64 = 9;
 
 /// Transactions whose accounts are read in the end. Their senders are recovered then, as they may not be known before.

@@ -149,8 +149,8 @@ mod tests {
         rows
     }
 
-    /// Changes each `step`th of the `count` keys that tries have whose rows were given, and compares the rows that this writes
-    /// with those of tries without such rows. Returns the number of calls of the store, and the most rows of one.
+    /// Changes each `step`th of the `count` keys of some tries. The rows of these tries were given, and what the change writes
+    /// must equal what it writes for tries without given rows. Returns the number of calls of the store, and the most rows of one.
     fn calls_and_most_rows(count: u64, step: usize) -> (usize, usize) {
         let (mut whole, mut stored) = (CowTrie::<SlotValue>::empty(), Memory::default());
         whole.update(&changes(count, 1, 2), &Memory::default(), 1, &mut Vec::new()).unwrap();
