@@ -92,7 +92,7 @@ impl Default for MptHashSettings {
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: MptHashLayer::NAME,
-    about: "the same trie with a row for every node under its hash: what the papers measured against",
+    about: "Ethereum's trie with a row for every node under its hash: what the papers measured against",
     canonical: true,
     tables: MptHashLayer::TABLES,
     open: |place, options| {

@@ -26,7 +26,7 @@ impl Default for RainSettings {
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: RainLayer::NAME,
-    about: "the same trie in versions of shared nodes, in shards with a log and checkpoints each",
+    about: "Ethereum's trie in versions that share nodes, in shards with a log and checkpoints each",
     canonical: true,
     tables: RainLayer::TABLES,
     open: |place, options| {

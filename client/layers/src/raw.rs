@@ -5,7 +5,7 @@ use polytrie_raw::RawLayer;
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: "raw",
-    about: "flat key-value state without authentication: the ceiling",
+    about: "flat key-value state without authentication: the most that the others can reach",
     canonical: false,
     tables: RawLayer::TABLES,
     open: |place, _| Ok(RawLayer::open(place.store)?),

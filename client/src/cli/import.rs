@@ -36,13 +36,13 @@ use std::{
 
 /// Import block files, executing and verifying every block.
 ///
-/// Files are RLP streams as `geth export` writes them, the same gzipped, hex lines, era1 or ere files (or a
-/// directory of them, one for each 8192 blocks); `-` is standard input. The receipts of era1 and ere files are
-/// compared with those of the execution, and the files with checksums.txt beside them, if there is one. Blocks that
-/// are stored already are skipped, so a command that was interrupted goes on where it stopped when it is run again.
+/// Files are RLP streams as `geth export` writes them, hex lines, era1 or ere files, gzipped or not, or a directory of era1
+/// and ere files, one for each 8192 blocks; `-` is standard input. The receipts of era1 and ere files are compared with
+/// those of the execution, and the files with checksums.txt beside them, if there is one. Blocks that are stored already
+/// are skipped, so a command that was interrupted goes on where it stopped when it is run again.
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
-    /// Block files, in their order; `-` for standard input.
+    /// Block files, in their order, or directories of era1 and ere files; `-` for standard input.
     #[arg(required_unless_present = "prestate", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Execute real blocks without the whole state, from a directory with a JSON file for each of some consecutive blocks. A

@@ -49,7 +49,7 @@ pub(super) struct VerifyArgs {
     /// The proof; `-` for standard input. Several if they are parts of one.
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
-    /// The digest to check against: the state root for a canonical layer.
+    /// The digest to check against: the state root, if the layer has one.
     #[arg(long, value_name = "HASH")]
     root: B256,
     /// The requested account: a proof of any other is refused. Without it, see in the result what is proven.

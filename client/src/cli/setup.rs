@@ -47,7 +47,7 @@ pub(super) struct LvmtSetupArgs {
     /// Directory of the setup, where no other one may be [default: polytrie/lvmt in the user's cache; lvmt-insecure-dev for --insecure-dev]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Leave out the tables for proofs: a fifth of the time and a quarter of the space, but `--lvmt.proofs` can
+    /// Leave out the tables for proofs: a seventh of the time and a quarter of the space, but `--lvmt.proofs` can
     /// only be `none`.
     #[arg(long)]
     no_proofs: bool,

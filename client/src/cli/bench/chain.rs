@@ -23,7 +23,7 @@ use std::{
 /// Measure state layers under a workload, or on blocks of your own, as an import runs them, senders known.
 ///
 /// Every layer takes in the same blocks from the same genesis: all rules are checked, and blocks, receipts and undo records
-/// are stored. Canonical layers must compute the state root of every header. Prints transactions a second (blocks, if all are
+/// are stored. Layers with state roots must compute that of every header. Prints transactions a second (blocks, if all are
 /// empty), and where the time went.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("given").args(["files", "prestate"])))]

@@ -37,7 +37,7 @@ pub(super) struct MeasureArgs {
     /// build]
     #[arg(long, value_name = "LAYER,…", value_delimiter = ',', value_parser = LAYER_NAME)]
     states: Vec<String>,
-    /// Engines to measure each layer on.
+    /// Engines to measure each layer on. A cluster of `cassandra` is refused, since it cannot be copied for each run.
     #[arg(long, value_name = "ENGINE,…", value_delimiter = ',', default_value = DEFAULT_ENGINE,
         value_parser = ENGINE_NAME)]
     kv: Vec<String>,
