@@ -2,7 +2,8 @@
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Result, SessionCounters,
-    StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache, layer::BlockRef,
+    StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache, counters::Timed,
+    layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::{
@@ -153,9 +154,9 @@ impl Session {
 
     /// Announces to the layer that a part of the state will be touched soon.
     pub fn hint(&mut self, access: Access) {
-        let BlockCache { counters, layer, is_slow, .. } = &mut self.cache;
+        let BlockCache { counters, layer, timed, .. } = &mut self.cache;
         if self.wants_hints {
-            counters.hints.call(*is_slow, || layer.hint(access));
+            counters.hints.call(*timed, || layer.hint(access));
         }
     }
 
@@ -165,10 +166,14 @@ impl Session {
     ///
     /// If a former value cannot be read, and those of [`LayerSession::stream_hashed`].
     pub fn apply(&mut self, writes: &TxWrites) -> Result<()> {
-        let started = self.cache.counters.applied.sampled(self.cache.is_slow);
+        let started = self.cache.counters.applied.begin(self.cache.timed);
+        // The time of a read counts once, so it must be known wherever it is in a time.
+        let timed = if started.is_some() { Timed::Each } else { Timed::None };
+        let read_before = self.cache.counters.timed_reads();
         for change in &writes.accounts {
-            self.cache.apply(change)?;
+            self.cache.apply(change, timed)?;
         }
+        let read = self.cache.counters.timed_reads() - read_before;
         match (&mut self.until_streamed, &mut self.since_last_root) {
             (Some(0), _) => self.cache.layer.stream_hashed(self.cache.hashed(writes))?,
             (Some(left), _) => {
@@ -180,7 +185,7 @@ impl Session {
             (None, Some(pending)) => merge(pending, self.cache.hashed(writes)),
             (None, None) => {}
         }
-        self.cache.counters.applied.done(started);
+        self.cache.counters.applied.done(started.map(|started| started + read));
         Ok(())
     }
 
@@ -208,7 +213,7 @@ impl Session {
     ///
     /// If a former value cannot be read, and those of [`LayerSession::finish`].
     pub fn finish(mut self) -> Result<Finished> {
-        let started = self.cache.counters.finished.sampled(false);
+        let started = self.cache.counters.finished.begin(Timed::Sample);
         let writes = self.write_set()?;
         let outcome = self.cache.layer.finish(&writes)?;
         let counters = finished(self.cache.counters, started, &writes);
@@ -221,7 +226,7 @@ impl Session {
     ///
     /// If a former value cannot be read, and those of [`LayerSession::finish_later`].
     pub fn finish_later(mut self) -> Result<FinishedLater> {
-        let started = self.cache.counters.finished.sampled(false);
+        let started = self.cache.counters.finished.begin(Timed::Sample);
         let writes = Arc::new(self.write_set()?);
         let outcome = self.cache.layer.finish_later(Arc::clone(&writes))?;
         let counters = finished(self.cache.counters, started, &writes);

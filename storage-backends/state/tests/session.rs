@@ -4,11 +4,11 @@
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use polytrie_kv::Store;
 use polytrie_state::{
-    Account, AccountChange, AccountWrite, BlockRef, Finished, Session, StateLayer, TxWrites,
-    UndoRecord, WriteSet, hash_address, hash_slot,
+    Account, AccountChange, AccountWrite, BlockRef, Finished, Session, SessionCounters, StateLayer,
+    TxWrites, UndoRecord, WriteSet, hash_address, hash_slot,
 };
 use polytrie_testing::OracleLayer;
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 const PARENT: BlockRef = BlockRef { number: 0, hash: B256::ZERO };
 const ALICE: Address = Address::repeat_byte(0xa1);
@@ -302,4 +302,28 @@ fn what_is_no_undo_record_is_refused() {
             record.len()
         );
     }
+}
+
+/// Writes of slots that the block has not read look for what was there. These reads were in two of the times, which were
+/// longer together than the block.
+#[test]
+fn a_read_is_in_one_time_only() {
+    let (layer, _store) = layer();
+    let mut session = Session::begin(&*layer, PARENT).unwrap();
+    let write = |slots: std::ops::Range<u64>| slots.fold(alice(), |tx, slot| tx.slot(slot, 1)).tx();
+    let [first, second] = [write(0..1_000), write(1_000..2_000)];
+    let start = Instant::now();
+    session.apply(&first).unwrap();
+    let whole = start.elapsed();
+    let SessionCounters { accounts_read, slots_read, applied, .. } = session.counters();
+    assert_eq!([accounts_read, slots_read, applied].map(|count| count.timed), [1, 1_000, 1]);
+    let parts = accounts_read.time() + slots_read.time() + applied.time();
+    assert!(parts <= whole, "{parts:?} of {whole:?}");
+    // The second transaction is not in the sample, nor are its reads.
+    session.apply(&second).unwrap();
+    let SessionCounters { slots_read, applied, .. } = session.counters();
+    assert_eq!(
+        [slots_read, applied].map(|count| (count.calls, count.timed)),
+        [(2_000, 1_000), (2, 1)]
+    );
 }

@@ -123,11 +123,11 @@ pub struct TimeSplit {
     pub engine: f64,
     /// Time of waiting for senders; zero unless the recovery is measured.
     pub recover: f64,
-    /// Time of account reads from the layer.
+    /// Time of reads of accounts and code from the layer.
     pub account_read: f64,
-    /// Time of slot reads from the layer.
+    /// Time of slot reads from the layer, with handing over hints.
     pub sload: f64,
-    /// Time of passing the writes of transactions to the layer.
+    /// Time of passing the writes of transactions to the layer, without the reads that this makes.
     pub sstore: f64,
     /// Time of commitments, and of making them the head.
     pub commit: f64,
