@@ -434,11 +434,14 @@ fn what_was_taken_back_is_not_final() {
         take(&engine, &engine.payload(begin(&engine)).unwrap());
     }
     let hash = |number| node.db().canonical(number).unwrap().unwrap().0;
-    let choice = ForkchoiceState {
+    let finalized = ForkchoiceState {
         head_block_hash: hash(3),
-        safe_block_hash: hash(3),
+        safe_block_hash: B256::ZERO,
         finalized_block_hash: hash(1),
     };
+    engine.forkchoice_updated(1, finalized, None).unwrap();
+    assert_eq!(node.marks(), Marks { safe: None, finalized: Some(1) }, "as in geth");
+    let choice = ForkchoiceState { safe_block_hash: hash(3), ..finalized };
     engine.forkchoice_updated(1, choice, None).unwrap();
     assert_eq!(node.marks(), Marks { safe: Some(3), finalized: Some(1) });
     // A choice without them takes none back.
