@@ -74,7 +74,7 @@ pub(super) struct Work {
     pub(super) is_late: AtomicBool,
     /// The time since which it has no store open, as it says. Changes while the connections are locked.
     pub(super) away: Mutex<Option<Instant>>,
-    /// The time for which it was away before, from its last bag on.
+    /// The time for which it was away before, since it last sent a bag or had none to send.
     pub(super) was_away: Mutex<Duration>,
 }
 
@@ -253,7 +253,13 @@ impl Shared {
     /// Records that a prefetcher has no store open from now on.
     pub(super) fn is_gone(&self, work: &Work) {
         let (came, open) = (self.came.lock(), self.open.lock());
-        work.away.lock().get_or_insert_with(Instant::now);
+        let mut away = work.away.lock();
+        // One that has sent all its bags may open states as often as it likes.
+        if away.is_none() && work.due.lock().is_empty() {
+            *work.was_away.lock() = Duration::ZERO;
+        }
+        away.get_or_insert_with(Instant::now);
+        drop(away);
         self.abandon(&came, &open, work);
     }
 

@@ -184,6 +184,7 @@ fn a_prefetcher_that_stays_away_gives_its_place_to_another_one() {
     let shared = shared();
     let _first: Vec<_> = (1..MOST_PREFETCHERS as u64).map(|n| connect(&shared, n)).collect();
     let work = work_of(&shared, 0);
+    assert!(shared.announce(&block(10)));
     shared.is_gone(&work);
     let long_ago = Instant::now().checked_sub(2 * PATIENCE);
     *work.away.lock() = long_ago;
@@ -202,6 +203,11 @@ fn a_prefetcher_that_stays_away_gives_its_place_to_another_one() {
     // A bag shows that it is of use.
     shared.is_back(&work);
     shared.came(&work, 1, true);
+    shared.is_gone(&work);
+    assert!(!is_too_slow(&shared, &work));
+    // One that gets no blocks opens each newer state.
+    *work.away.lock() = long_ago;
+    shared.is_back(&work);
     shared.is_gone(&work);
     assert!(!is_too_slow(&shared, &work));
 }
