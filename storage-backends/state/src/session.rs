@@ -130,11 +130,13 @@ impl Session {
         self.cache.has_storage(address)
     }
 
-    /// Returns the time spent so far waiting for the layer to read accounts, slots and code. It is estimated from a
-    /// sample, except where reads wait for a disk.
-    pub fn read_time(&self) -> Duration {
-        let counters = self.counters();
-        counters.accounts_read.time() + counters.slots_read.time() + counters.codes_read.time()
+    /// Splits the time since `start`, when the block began: into the time of waiting for the layer to read accounts, slots and
+    /// code, and the rest. The first is estimated from a sample, except where reads wait for a disk, and no longer than all.
+    pub fn reads_and_rest(&self, start: Instant) -> (Duration, Duration) {
+        let (counters, all) = (self.counters(), start.elapsed());
+        let slots_and_codes = counters.slots_read.time() + counters.codes_read.time();
+        let reads = (counters.accounts_read.time() + slots_and_codes).min(all);
+        (reads, all - reads)
     }
 
     /// Returns the counts of the calls to the layer so far.

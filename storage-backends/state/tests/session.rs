@@ -327,3 +327,16 @@ fn a_read_is_in_one_time_only() {
         [(2_000, 1_000), (2, 1)]
     );
 }
+
+#[test]
+fn reads_take_no_longer_than_all() {
+    let (layer, _store) = layer();
+    let mut session = Session::begin(&*layer, PARENT).unwrap();
+    for slot in 0..1_000 {
+        session.slot(&ALICE, &U256::from(slot)).unwrap();
+    }
+    // The estimate is far above the time since now.
+    let start = Instant::now();
+    let (reads, rest) = session.reads_and_rest(start);
+    assert!(reads + rest <= start.elapsed(), "{reads:?} and {rest:?}");
+}
