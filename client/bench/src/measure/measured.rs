@@ -110,7 +110,7 @@ pub struct Commitment {
     pub canonical: bool,
 }
 
-/// Parts of the time, in seconds. The first three add up to the total, except for the time between them.
+/// Parts of the time, in seconds. The first four add up to the total.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TimeSplit {
     /// Time of the EVM and the code around it. In `bench store`: passing keys and values.
