@@ -2,9 +2,8 @@
 
 use super::{Node, Result, producer::Picked};
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
-use parking_lot::Mutex;
 use polytrie_chain::{NextBlock, Overlay};
-use polytrie_state::{BlockRef, Fork, StateReader, TxWrites};
+use polytrie_state::{BlockRef, StateReader, TxWrites};
 use std::sync::Arc;
 
 /// A block that the pool yields on top of the head. It is not part of the chain.
@@ -22,8 +21,6 @@ pub struct PendingBlock {
     pub state: Arc<dyn StateReader>,
     /// Changes of the state since the parent.
     pub(super) changes: TxWrites,
-    /// The layer in the state after the block, once it was needed.
-    pub(super) after: Mutex<Option<Fork>>,
     /// Parameters of the block; with the count of pool changes they show whether it is still current.
     next: NextBlock,
     pool: u64,
@@ -66,7 +63,6 @@ impl Node {
         let pending = Arc::new(PendingBlock {
             state,
             changes: TxWrites { accounts: built.writes().changes().collect() },
-            after: Mutex::default(),
             rlp_length: built.rlp.len(),
             header: built.header,
             block: built.block,

@@ -5,8 +5,8 @@ use polytrie_kv::Store;
 use std::sync::Arc;
 
 /// A separate layer that begins at the state of another one, and the store in memory that takes its writes. Neither
-/// layer sees later changes of the other. A clone is the same fork.
-#[derive(Debug, Clone)]
+/// layer sees later changes of the other.
+#[derive(Debug)]
 pub struct Fork {
     /// The store.
     pub store: Store,

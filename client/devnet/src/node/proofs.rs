@@ -6,7 +6,6 @@
 use super::Node;
 use crate::{NodeError, PendingBlock, Result};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use parking_lot::{Mutex, MutexGuard};
 use polytrie_chain::executor::sandbox::Seen;
 use polytrie_chain::{ChainDb, ChainError, layer_at};
 use polytrie_layers as layers;
@@ -72,17 +71,12 @@ impl Node {
         Ok(Fork { layer: layer_at(fork, block.number, deadline)?, store })
     }
 
-    /// Returns a separate layer in the state after a pending block, with the addresses and slots that the block adds. It is
-    /// made once, however many pages of the state are asked for.
-    pub(crate) fn fork_after_pending(
+    /// Returns a separate layer in the state after a pending block, with the addresses and slots that the block adds.
+    pub(super) fn fork_after_pending(
         &self,
         pending: &PendingBlock,
         deadline: Option<Instant>,
     ) -> Result<Fork> {
-        let mut after = lock_until(&pending.after, deadline)?;
-        if let Some(fork) = &*after {
-            return Ok(fork.clone());
-        }
         let parent = pending.parent();
         let fork = self.fork_after(parent, deadline)?;
         let mut session = Session::begin(&*fork.layer, parent)?;
@@ -90,23 +84,19 @@ impl Node {
         let Finished { mut outcome, writes, .. } = session.finish()?;
         put_preimages(&mut outcome.batch, &writes);
         outcome.write(&fork.store)?;
-        Ok(after.insert(fork).clone())
+        Ok(fork)
     }
 
     /// Returns a fork of the layer at the head of a chain that has this block, and the number of the head.
     fn fork_with(&self, block: BlockRef, deadline: Option<Instant>) -> Result<(Fork, u64)> {
-        let mut chain = lock_until(&self.chain, deadline)?;
+        let mut chain = match deadline {
+            None => self.chain.lock(),
+            Some(deadline) => self.chain.try_lock_until(deadline).ok_or(NodeError::Busy)?,
+        };
         let BlockRef { number, hash } = block;
         if self.db.canonical(number)?.is_none_or(|(found, _)| found != hash) {
             return Err(NodeError::TakenBack { number, hash });
         }
         Ok((chain.fork_layer()?, chain.head().number()))
-    }
-}
-
-fn lock_until<T>(mutex: &Mutex<T>, deadline: Option<Instant>) -> Result<MutexGuard<'_, T>> {
-    match deadline {
-        None => Ok(mutex.lock()),
-        Some(deadline) => mutex.try_lock_until(deadline).ok_or(NodeError::Busy),
     }
 }

@@ -221,21 +221,6 @@ fn what_would_be_made_is_there_while_the_chain_is_busy() {
     assert_eq!(next.block.body.transactions.len(), 1);
 }
 
-/// Its pages would need a commitment each.
-#[test]
-fn the_state_after_the_pending_block_is_made_once() {
-    for layer in LAYERS {
-        let node = node(layer.name);
-        node.submit(transfer(&node, 0, 0, ETHER)).unwrap();
-        let pending = node.pending().unwrap().unwrap();
-        let after = || node.fork_after_pending(&pending, None).unwrap().layer;
-        let made = after();
-        assert!(Arc::ptr_eq(&made, &after()), "{}", layer.name);
-        let found = made.reader().unwrap().account(&SOMEBODY).unwrap();
-        assert_eq!(found.unwrap().balance, U256::from(ETHER), "{}", layer.name);
-    }
-}
-
 #[test]
 fn transactions_that_come_together_are_taken_in_order() {
     let node = node("raw");
