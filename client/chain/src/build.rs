@@ -152,8 +152,7 @@ impl Chain {
             .map_err(failed)?;
         let transactions = fill(&mut run, &header, &rules).map_err(failed)?;
         let executed = run.finish().map_err(failed)?;
-        let state_read = session.read_time();
-        let execute = start.elapsed().saturating_sub(state_read);
+        let (state_read, execute) = session.reads_and_rest(start);
 
         let start = Instant::now();
         let Finished { outcome, writes, counters } = session.finish().map_err(broken)?;

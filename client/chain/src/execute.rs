@@ -78,8 +78,7 @@ impl Candidate {
         })?;
         stats.waited += waited;
         let listed = how.listed.map(|listed| listed.block.list()).or(came.as_deref());
-        stats.state_read = session.read_time();
-        stats.execute = start.elapsed().saturating_sub(stats.state_read);
+        (stats.state_read, stats.execute) = session.reads_and_rest(start);
 
         let start = Instant::now();
         stats.receipts_checked = executed.receipts_comparable && how.receipts_root;

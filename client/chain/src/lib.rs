@@ -38,8 +38,8 @@ mod slow_block;
 mod start;
 mod switch;
 mod tables;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod transactions;
 mod undo;
 mod waiting;

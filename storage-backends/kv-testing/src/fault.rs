@@ -92,56 +92,6 @@ impl Read for BeforeReads<Box<dyn View>> {
     }
 }
 
-/// An engine that counts the requests of its readers on all threads: for a key, for many keys together, or for a range.
-#[derive(Debug)]
-pub struct Requests<T> {
-    inner: T,
-    made: Arc<AtomicU64>,
-}
-
-impl<T> Requests<T> {
-    /// Wraps an engine, whose requests are added to `made`.
-    pub const fn new(inner: T, made: Arc<AtomicU64>) -> Self {
-        Self { inner, made }
-    }
-
-    fn count(&self) -> &T {
-        self.made.fetch_add(1, Ordering::SeqCst);
-        &self.inner
-    }
-}
-
-crate::wrapped!(Requests<T>, T: Engine);
-
-impl<T: Engine> Wrapped for Requests<T> {
-    fn inner(&self) -> &dyn Engine {
-        &self.inner
-    }
-
-    fn on_view(&self) -> Result<Box<dyn View>, KvError> {
-        Ok(Box::new(Requests { inner: self.inner.view()?, made: Arc::clone(&self.made) }))
-    }
-}
-
-impl Read for Requests<Box<dyn View>> {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
-        self.count().get_into(table, key, out)
-    }
-
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        self.count().get_many(table, keys)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
-        self.count().scan(table, range, visit)
-    }
-}
-
 /// An engine whose rows the store caches, up to this many bytes.
 #[derive(Debug)]
 pub struct KeepsRows<T>(pub T, pub usize);

@@ -9,6 +9,7 @@ mod engine;
 mod fault;
 mod model;
 mod random;
+mod requests;
 mod skip;
 mod wrapped;
 
@@ -16,9 +17,10 @@ pub use disk::{
     Failure, ForgetfulDisk, Lived, OnDisk, STORE_SYNCS, disk_seeds, first_caught, power_loss,
 };
 pub use engine::{TABLES, engine_suite};
-pub use fault::{BeforeReads, Fault, FaultEngine, KeepsRows, Remote, Requests, SlowEngine};
+pub use fault::{BeforeReads, Fault, FaultEngine, KeepsRows, Remote, SlowEngine};
 pub use model::{Model, store_suite};
 pub use random::{Random, SEED, env_number};
+pub use requests::{Made, Requests};
 pub use skip::skipped;
 pub use wrapped::Wrapped;
 

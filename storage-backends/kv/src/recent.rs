@@ -11,8 +11,9 @@ use parking_lot::Mutex;
 
 /// Number of parts of the cache, each with a lock.
 const SHARDS: usize = 16;
-/// Bytes above which a row is not cached.
-const LONGEST: usize = 4096;
+/// Bytes of a cached answer, at most. Rows of a state are shorter, also one with 256 values of 32 bytes, which is read for each
+/// of them. Blocks and their undo records are mostly longer, and hardly read twice.
+const LONGEST: usize = 16 << 10;
 /// Bytes of memory of a cached row beside its key and value, estimated.
 const OVERHEAD: usize = 64;
 
@@ -92,11 +93,11 @@ impl Recent {
 
     /// Caches an answer of the view; `None` stands for a key without a row.
     pub(crate) fn put(&self, table: Table, key: (&[u8], u64), row: Option<&[u8]>) {
-        if row.is_some_and(|row| row.len() > LONGEST) {
+        let bytes = key.0.len() + row.map_or(0, <[u8]>::len) + OVERHEAD;
+        if bytes > self.limit.min(LONGEST) {
             return;
         }
         let answer = Answer::new(table, key, row);
-        let bytes = answer.bytes.len() + OVERHEAD;
         let mut shard = self.shard(key.1).lock();
         if shard.bytes + bytes > self.limit {
             let shard = &mut *shard;
@@ -145,6 +146,18 @@ mod tests {
         };
         assert!((48_000..50_000).all(known));
         assert!(!(0..40_000).any(known));
+    }
+
+    #[test]
+    fn rows_of_a_state_are_cached_and_blocks_are_not() {
+        let (recent, small) = (Recent::new(64 << 20), Recent::new(64 << 10));
+        let (key, row) = (hashed(b"12345678"), vec![1; 100 << 10]);
+        let is_cached = |recent: &Recent, length: usize| {
+            recent.put(TABLE, key, Some(&row[..length]));
+            recent.get(TABLE, key, &mut Vec::new()).is_some()
+        };
+        assert!(!is_cached(&recent, 100 << 10) && is_cached(&recent, 256 * 34));
+        assert!(!is_cached(&small, 256 * 34), "it would take more than its share of the bytes");
     }
 
     #[test]

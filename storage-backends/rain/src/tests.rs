@@ -10,20 +10,13 @@ use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{
     Batch, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, Visit,
 };
-use polytrie_kv_testing::Remote;
+use polytrie_kv_testing::{Remote, Requests};
 use polytrie_state::{
     Access, Account, AccountChange, Bags, BlockRef, Commitment, GenesisAccount, GenesisSlots,
     PastWitnesses, Prove, Session, StateError, StateLayer, StateReader, Touched, TxWrites,
     hash_address, hash_slot,
 };
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 const ACCOUNTS: u64 = 20_000;
 /// Number of accounts that have one slot; the others have none.
@@ -242,59 +235,23 @@ fn void_blocks_do_not_fill_memory() {
     }
 }
 
-/// A store that counts its calls: those for one row, and those for many.
-struct Counted<'s> {
-    store: &'s Store,
-    calls: [AtomicUsize; 2],
-}
-
-impl<'s> Counted<'s> {
-    fn of(store: &'s Store) -> Self {
-        Self { store, calls: Default::default() }
-    }
-
-    fn calls(&self) -> [usize; 2] {
-        self.calls.each_ref().map(|calls| calls.load(Relaxed))
-    }
-}
-
-impl Read for Counted<'_> {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
-        self.calls[0].fetch_add(1, Relaxed);
-        self.store.get_into(table, key, out)
-    }
-
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        self.calls[1].fetch_add(1, Relaxed);
-        self.store.get_many(table, keys)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
-        self.store.scan(table, range, visit)
-    }
-}
-
 #[test]
 fn paths_to_many_keys_are_read_in_a_few_calls() {
     let (store, layer) = loaded(1 << 24);
-    let (reader, store) = (layer.shared.reader().unwrap(), Counted::of(&store));
+    let (reader, store) = (layer.shared.reader().unwrap(), Requests::new(&store));
+    let made = store.made();
     let noted = reader.touches.noting(&store);
     let slots = || BTreeSet::from([hash_slot(&U256::ZERO)]);
     let touched = (0..500).map(|n| (hash_address(&address(n)), slots())).collect();
     reader.version.gather(&noted, &touched).unwrap();
-    let [single, many] = store.calls();
+    let (single, many) = (made.single(), made.many());
     assert!(single == 0 && (1..=8).contains(&many), "{single} and {many}");
     for (n, account) in (0..500).map(|n| (n, hash_address(&address(n)))) {
         assert!(reader.version.account(&noted, &account).unwrap().is_some());
         let value = reader.version.slot(&noted, &account, &hash_slot(&U256::ZERO)).unwrap();
         assert_eq!(value, U256::from(n + 1));
     }
-    assert_eq!(store.calls(), [single, many]);
+    assert_eq!((made.single(), made.many()), (single, many));
     // What was read counts as what fills the memory.
     let least = bytes(&reader.version) / 4;
     let counted: u64 = (0..16).map(|shard| reader.touches.at_most(shard)).sum();
@@ -307,11 +264,11 @@ fn logs_are_replayed_with_a_few_calls_for_each_shard() {
     after_blocks((&store, &layer), 0, 60);
     let head = layer.commitment();
     drop(layer);
-    let store = Counted::of(&store);
+    let store = Requests::new(&store);
     let state = read_state(&Noted::plain(&store)).unwrap();
     assert_eq!(Commitment::state_root(state.version.root), head);
     // A row for each shard and that of the head come alone.
-    let [single, many] = store.calls();
+    let (single, many) = (store.made().single(), store.made().many());
     assert!(single <= 40 && many <= 6 * 16, "{single} and {many}");
 }
 

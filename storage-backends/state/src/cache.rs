@@ -2,7 +2,7 @@
 
 use crate::{
     Account, AccountChange, AccountWrite, LayerSession, Result, SessionCounters, SlotWrite,
-    TxWrites, WriteSet, hash_address, hash_slot, writes::is_change,
+    TxWrites, WriteSet, counters::Timed, hash_address, hash_slot, writes::is_change,
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
@@ -14,8 +14,8 @@ use alloy_primitives::{
 pub(crate) struct BlockCache {
     /// The layer, which has the values from before the block.
     pub(crate) layer: Box<dyn LayerSession>,
-    /// Whether reads of the layer wait for a disk.
-    pub(crate) is_slow: bool,
+    /// The calls of the layer that are timed: each one where reads wait for a disk.
+    pub(crate) timed: Timed,
     accounts: HashMap<Address, Entry>,
     codes: HashMap<B256, Bytes>,
     /// Hashes of the codes that the block needed and did not write.
@@ -61,7 +61,7 @@ impl BlockCache {
     pub(crate) fn new(layer: Box<dyn LayerSession>, is_slow: bool) -> Self {
         Self {
             layer,
-            is_slow,
+            timed: if is_slow { Timed::Each } else { Timed::Sample },
             accounts: HashMap::default(),
             codes: HashMap::default(),
             codes_needed: HashSet::default(),
@@ -74,12 +74,12 @@ impl BlockCache {
             self.counters.accounts_known += 1;
             return Ok(known.now);
         }
-        Ok(self.entry(address)?.0.now)
+        Ok(self.entry(address, self.timed)?.0.now)
     }
 
     pub(crate) fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256> {
-        let is_slow = self.is_slow;
-        let (entry, counters, layer) = self.entry(address)?;
+        let timed = self.timed;
+        let (entry, counters, layer) = self.entry(address, timed)?;
         match entry.slots.entry(*slot) {
             MapEntry::Occupied(known) => {
                 counters.slots_known += 1;
@@ -92,7 +92,7 @@ impl BlockCache {
             MapEntry::Vacant(unknown) => {
                 let hash = hash_slot(slot);
                 let read = || layer.slot(address, &entry.hash, slot, &hash);
-                let value = counters.slots_read.call(is_slow, read)?;
+                let value = counters.slots_read.call(timed, read)?;
                 unknown.insert(SlotEntry { hash, before: value, now: value });
                 Ok(value)
             }
@@ -105,7 +105,7 @@ impl BlockCache {
 
     /// Returns code from before the block.
     pub(crate) fn read_code(&mut self, hash: &B256) -> Result<Option<Bytes>> {
-        let code = self.counters.codes_read.call(self.is_slow, || self.layer.code(hash))?;
+        let code = self.counters.codes_read.call(self.timed, || self.layer.code(hash))?;
         self.counters.code_bytes_read += code.as_ref().map_or(0, |code| code.len() as u64);
         self.codes_needed.insert(*hash);
         Ok(code)
@@ -119,7 +119,7 @@ impl BlockCache {
     }
 
     pub(crate) fn has_storage(&mut self, address: &Address) -> Result<bool> {
-        let (entry, _, layer) = self.entry(address)?;
+        let (entry, _, layer) = self.entry(address, self.timed)?;
         if entry.slots.values().any(|slot| !slot.now.is_zero()) {
             return Ok(true);
         }
@@ -132,12 +132,12 @@ impl BlockCache {
         layer.has_storage(address, &entry.hash)
     }
 
-    pub(crate) fn apply(&mut self, change: &AccountChange) -> Result<()> {
+    /// Applies a change. `timed` says which of the reads of what was there before are timed.
+    pub(crate) fn apply(&mut self, change: &AccountChange, timed: Timed) -> Result<()> {
         if let Some((hash, code)) = &change.code {
             self.codes.insert(*hash, code.clone());
         }
-        let is_slow = self.is_slow;
-        let (entry, counters, layer) = self.entry(&change.address)?;
+        let (entry, counters, layer) = self.entry(&change.address, timed)?;
         entry.written = true;
         entry.now = change.account;
         if change.wiped || change.account.is_none() {
@@ -156,7 +156,7 @@ impl BlockCache {
                         U256::ZERO
                     } else {
                         let read = || layer.slot(&change.address, &entry.hash, slot, &hash);
-                        counters.slots_read.call(is_slow, read)?
+                        counters.slots_read.call(timed, read)?
                     };
                     unknown.insert(SlotEntry { hash, before, now: *value });
                 }
@@ -232,14 +232,15 @@ impl BlockCache {
     fn entry(
         &mut self,
         address: &Address,
+        timed: Timed,
     ) -> Result<(&mut Entry, &mut SessionCounters, &mut Box<dyn LayerSession>)> {
-        let Self { accounts, counters, layer, is_slow, .. } = self;
+        let Self { accounts, counters, layer, .. } = self;
         let entry = match accounts.entry(*address) {
             MapEntry::Occupied(found) => found.into_mut(),
             MapEntry::Vacant(vacant) => {
                 let hash = hash_address(address);
                 let read = || layer.account(address, &hash);
-                let before = counters.accounts_read.call(*is_slow, read)?;
+                let before = counters.accounts_read.call(timed, read)?;
                 vacant.insert(Entry { hash, before, now: before, ..Entry::default() })
             }
         };

@@ -17,6 +17,17 @@ pub const ACCOUNT_BYTES: u64 = 32 + 8 + 32 + 32;
 /// Bytes counted for a slot: its key within the account, and its value.
 pub const SLOT_BYTES: u64 = 32 + 32;
 
+/// The calls that are timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timed {
+    /// One of [`SAMPLE`].
+    Sample,
+    /// Each one: reads wait for a disk, or the call is a part of one that is timed.
+    Each,
+    /// None: the call is a part of one that is not timed.
+    None,
+}
+
 /// The counts of one kind of call.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, AddAssign, Serialize, Deserialize)]
 pub struct CallCount {
@@ -29,13 +40,18 @@ pub struct CallCount {
 }
 
 impl CallCount {
-    /// Counts a call; returns the current time if this call is to be timed. `is_slow` says whether reads wait for a disk.
-    pub(crate) fn sampled(&mut self, is_slow: bool) -> Option<Instant> {
+    /// Counts a call; returns the current time if this call is to be timed.
+    pub(crate) fn begin(&mut self, timed: Timed) -> Option<Instant> {
         self.calls += 1;
-        (is_slow || self.calls % SAMPLE == 1).then(Instant::now)
+        let is_timed = match timed {
+            Timed::Sample => self.calls % SAMPLE == 1,
+            Timed::Each => true,
+            Timed::None => false,
+        };
+        is_timed.then(Instant::now)
     }
 
-    /// Ends the call that began with [`Self::sampled`], and adds its time if it was timed.
+    /// Ends the call that began with [`Self::begin`], and adds its time if it was timed.
     pub(crate) fn done(&mut self, started: Option<Instant>) {
         if let Some(started) = started {
             self.timed += 1;
@@ -43,9 +59,9 @@ impl CallCount {
         }
     }
 
-    /// Makes a call, counts it, and times it as [`Self::sampled`] says.
-    pub(crate) fn call<T>(&mut self, is_slow: bool, call: impl FnOnce() -> T) -> T {
-        let started = self.sampled(is_slow);
+    /// Makes a call, counts it, and times it as `timed` says.
+    pub(crate) fn call<T>(&mut self, timed: Timed, call: impl FnOnce() -> T) -> T {
+        let started = self.begin(timed);
         let result = call();
         self.done(started);
         result
@@ -80,7 +96,8 @@ pub struct SessionCounters {
     pub codes_known: u64,
     /// Bytes of these codes.
     pub code_bytes_known: u64,
-    /// Transactions' finalised writes applied: SSTORE and balances, with the work that the layer does at once.
+    /// Transactions' finalised writes applied: SSTORE and balances, with the work that the layer does at once. The reads of
+    /// what was there before are not in this time.
     pub applied: CallCount,
     /// Hints passed to the layer. Layers with a bounded queue make the caller wait when it is full.
     pub hints: CallCount,
@@ -104,6 +121,11 @@ impl SessionCounters {
     /// Number of accounts and slots read from the layer.
     pub const fn reads(&self) -> u64 {
         self.accounts_read.calls + self.slots_read.calls
+    }
+
+    /// Time in those of these reads that were timed.
+    pub(crate) const fn timed_reads(&self) -> Duration {
+        Duration::from_nanos(self.accounts_read.timed_ns + self.slots_read.timed_ns)
     }
 
     /// Number of accounts and slots in the write sets.
@@ -146,9 +168,8 @@ mod tests {
         assert_eq!(count.time(), Duration::from_nanos(130));
         assert_eq!(CallCount::default().time(), Duration::ZERO);
         let mut calls = CallCount::default();
-        let timed = (0..27).filter(|_| calls.sampled(false).is_some()).count();
-        assert_eq!((calls.calls, timed), (27, 3));
-        let timed = (0..27).filter(|_| calls.sampled(true).is_some()).count();
-        assert_eq!((calls.calls, timed), (54, 27));
+        let mut timed = |how| (0..26).filter(|_| calls.begin(how).is_some()).count();
+        assert_eq!([Timed::Sample, Timed::Each, Timed::None].map(&mut timed), [2, 26, 0]);
+        assert_eq!(calls.calls, 78);
     }
 }

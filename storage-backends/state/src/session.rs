@@ -2,7 +2,8 @@
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Result, SessionCounters,
-    StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache, layer::BlockRef,
+    StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache, counters::Timed,
+    layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::{
@@ -129,11 +130,13 @@ impl Session {
         self.cache.has_storage(address)
     }
 
-    /// Returns the time spent so far waiting for the layer to read accounts, slots and code. It is estimated from a
-    /// sample, except where reads wait for a disk.
-    pub fn read_time(&self) -> Duration {
-        let counters = self.counters();
-        counters.accounts_read.time() + counters.slots_read.time() + counters.codes_read.time()
+    /// Splits the time since `start`, when the block began: into the time of waiting for the layer to read accounts, slots and
+    /// code, and the rest. The first is estimated from a sample, except where reads wait for a disk, and no longer than all.
+    pub fn reads_and_rest(&self, start: Instant) -> (Duration, Duration) {
+        let (counters, all) = (self.counters(), start.elapsed());
+        let slots_and_codes = counters.slots_read.time() + counters.codes_read.time();
+        let reads = (counters.accounts_read.time() + slots_and_codes).min(all);
+        (reads, all - reads)
     }
 
     /// Returns the counts of the calls to the layer so far.
@@ -153,9 +156,9 @@ impl Session {
 
     /// Announces to the layer that a part of the state will be touched soon.
     pub fn hint(&mut self, access: Access) {
-        let BlockCache { counters, layer, is_slow, .. } = &mut self.cache;
+        let BlockCache { counters, layer, timed, .. } = &mut self.cache;
         if self.wants_hints {
-            counters.hints.call(*is_slow, || layer.hint(access));
+            counters.hints.call(*timed, || layer.hint(access));
         }
     }
 
@@ -165,10 +168,14 @@ impl Session {
     ///
     /// If a former value cannot be read, and those of [`LayerSession::stream_hashed`].
     pub fn apply(&mut self, writes: &TxWrites) -> Result<()> {
-        let started = self.cache.counters.applied.sampled(self.cache.is_slow);
+        let started = self.cache.counters.applied.begin(self.cache.timed);
+        // The time of a read counts once, so it must be known wherever it is in a time.
+        let timed = if started.is_some() { Timed::Each } else { Timed::None };
+        let read_before = self.cache.counters.timed_reads();
         for change in &writes.accounts {
-            self.cache.apply(change)?;
+            self.cache.apply(change, timed)?;
         }
+        let read = self.cache.counters.timed_reads() - read_before;
         match (&mut self.until_streamed, &mut self.since_last_root) {
             (Some(0), _) => self.cache.layer.stream_hashed(self.cache.hashed(writes))?,
             (Some(left), _) => {
@@ -180,7 +187,7 @@ impl Session {
             (None, Some(pending)) => merge(pending, self.cache.hashed(writes)),
             (None, None) => {}
         }
-        self.cache.counters.applied.done(started);
+        self.cache.counters.applied.done(started.map(|started| started + read));
         Ok(())
     }
 
@@ -208,7 +215,7 @@ impl Session {
     ///
     /// If a former value cannot be read, and those of [`LayerSession::finish`].
     pub fn finish(mut self) -> Result<Finished> {
-        let started = self.cache.counters.finished.sampled(false);
+        let started = self.cache.counters.finished.begin(Timed::Sample);
         let writes = self.write_set()?;
         let outcome = self.cache.layer.finish(&writes)?;
         let counters = finished(self.cache.counters, started, &writes);
@@ -221,7 +228,7 @@ impl Session {
     ///
     /// If a former value cannot be read, and those of [`LayerSession::finish_later`].
     pub fn finish_later(mut self) -> Result<FinishedLater> {
-        let started = self.cache.counters.finished.sampled(false);
+        let started = self.cache.counters.finished.begin(Timed::Sample);
         let writes = Arc::new(self.write_set()?);
         let outcome = self.cache.layer.finish_later(Arc::clone(&writes))?;
         let counters = finished(self.cache.counters, started, &writes);

@@ -4,11 +4,11 @@
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use polytrie_kv::Store;
 use polytrie_state::{
-    Account, AccountChange, AccountWrite, BlockRef, Finished, Session, StateLayer, TxWrites,
-    UndoRecord, WriteSet, hash_address, hash_slot,
+    Account, AccountChange, AccountWrite, BlockRef, Finished, Session, SessionCounters, StateLayer,
+    TxWrites, UndoRecord, WriteSet, hash_address, hash_slot,
 };
 use polytrie_testing::OracleLayer;
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 const PARENT: BlockRef = BlockRef { number: 0, hash: B256::ZERO };
 const ALICE: Address = Address::repeat_byte(0xa1);
@@ -302,4 +302,41 @@ fn what_is_no_undo_record_is_refused() {
             record.len()
         );
     }
+}
+
+/// Writes of slots that the block has not read look for what was there. These reads were in two of the times, which were
+/// longer together than the block.
+#[test]
+fn a_read_is_in_one_time_only() {
+    let (layer, _store) = layer();
+    let mut session = Session::begin(&*layer, PARENT).unwrap();
+    let write = |slots: std::ops::Range<u64>| slots.fold(alice(), |tx, slot| tx.slot(slot, 1)).tx();
+    let [first, second] = [write(0..1_000), write(1_000..2_000)];
+    let start = Instant::now();
+    session.apply(&first).unwrap();
+    let whole = start.elapsed();
+    let SessionCounters { accounts_read, slots_read, applied, .. } = session.counters();
+    assert_eq!([accounts_read, slots_read, applied].map(|count| count.timed), [1, 1_000, 1]);
+    let parts = accounts_read.time() + slots_read.time() + applied.time();
+    assert!(parts <= whole, "{parts:?} of {whole:?}");
+    // The second transaction is not in the sample, nor are its reads.
+    session.apply(&second).unwrap();
+    let SessionCounters { slots_read, applied, .. } = session.counters();
+    assert_eq!(
+        [slots_read, applied].map(|count| (count.calls, count.timed)),
+        [(2_000, 1_000), (2, 1)]
+    );
+}
+
+#[test]
+fn reads_take_no_longer_than_all() {
+    let (layer, _store) = layer();
+    let mut session = Session::begin(&*layer, PARENT).unwrap();
+    for slot in 0..1_000 {
+        session.slot(&ALICE, &U256::from(slot)).unwrap();
+    }
+    // The estimate is far above the time since now.
+    let start = Instant::now();
+    let (reads, rest) = session.reads_and_rest(start);
+    assert!(reads + rest <= start.elapsed(), "{reads:?} and {rest:?}");
 }

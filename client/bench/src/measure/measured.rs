@@ -110,7 +110,7 @@ pub struct Commitment {
     pub canonical: bool,
 }
 
-/// Parts of the time, in seconds. The first three add up to the total, except for the time between them.
+/// Parts of the time, in seconds. The first four add up to the total.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TimeSplit {
     /// Time of the EVM and the code around it. In `bench store`: passing keys and values.
@@ -123,11 +123,11 @@ pub struct TimeSplit {
     pub engine: f64,
     /// Time of waiting for senders; zero unless the recovery is measured.
     pub recover: f64,
-    /// Time of account reads from the layer.
+    /// Time of reads of accounts and code from the layer.
     pub account_read: f64,
-    /// Time of slot reads from the layer.
+    /// Time of slot reads from the layer, with handing over hints.
     pub sload: f64,
-    /// Time of passing the writes of transactions to the layer.
+    /// Time of passing the writes of transactions to the layer, without the reads that this makes.
     pub sstore: f64,
     /// Time of commitments, and of making them the head.
     pub commit: f64,

@@ -116,7 +116,7 @@ impl Recorder {
         sum.write += times.write;
         sum.flush += times.flush;
         let layer = &mut self.layer;
-        layer.account_read += session.accounts_read.time();
+        layer.account_read += session.accounts_read.time() + session.codes_read.time();
         // A hint that waits for a queue delays the EVM before its SLOAD.
         layer.sload += session.slots_read.time() + session.hints.time();
         layer.sstore += session.applied.time();
@@ -188,16 +188,18 @@ impl Recorder {
     fn split(&self, waited: Duration, counters: &CountersSnapshot) -> TimeSplit {
         let BlockTimes { recover, execute, commit, write, flush } = self.times;
         let LayerTimes { account_read, sload, sstore } = self.layer;
-        let [account_read, sload, sstore, commit] =
-            [account_read, sload, sstore, commit].map(|time| time.as_secs_f64());
-        let in_layer = account_read + sload + sstore + commit;
+        let [execute, account_read, sload, sstore, commit] =
+            [execute, account_read, sload, sstore, commit].map(|time| time.as_secs_f64());
+        // The time of reads is an estimate, which may be larger than the time of all.
+        let execution = (execute - account_read - sload - sstore).max(0.0);
+        let in_layer = execute - execution + commit;
         let nanos = |nanos: u64| Duration::from_nanos(nanos).as_secs_f64();
         let get = nanos(counters.engine_get_ns);
         // Both are estimates, so the first may be the larger one.
         let waited_for_gets = waited.as_secs_f64().min(in_layer);
         let (write, flush_wait) = (write.as_secs_f64(), flush.as_secs_f64());
         TimeSplit {
-            execution: (execute.as_secs_f64() - account_read - sload - sstore).max(0.0),
+            execution,
             structure: in_layer - waited_for_gets,
             engine: waited_for_gets + write + flush_wait,
             recover: recover.as_secs_f64(),
@@ -299,6 +301,31 @@ mod tests {
         recorder.block(1, None, times, accounts_read(13, 1, 0));
         let time = recorder.split(Duration::ZERO, &CountersSnapshot::default());
         assert_eq!((time.execution, time.account_read), (12.0, 8.0));
+    }
+
+    #[test]
+    fn reading_code_is_time_in_the_layer() {
+        let mut recorder = recorder();
+        let times = BlockTimes { execute: 10 * SECOND, ..BlockTimes::default() };
+        let codes_read = accounts_read(1, 1, 4).accounts_read;
+        recorder.block(1, None, times, SessionCounters { codes_read, ..accounts_read(1, 1, 1) });
+        let time = recorder.split(2 * SECOND, &CountersSnapshot::default());
+        assert_eq!((time.execution, time.structure, time.engine), (5.0, 3.0, 2.0));
+    }
+
+    /// One slow read of the sample stands for thirteen.
+    #[test]
+    fn parts_add_up_where_reads_are_estimated_too_long() {
+        let mut recorder = recorder();
+        let times = BlockTimes {
+            execute: 2 * SECOND,
+            commit: SECOND,
+            flush: SECOND,
+            ..BlockTimes::default()
+        };
+        recorder.block(1, None, times, accounts_read(13, 1, 1));
+        let time = recorder.split(SECOND, &CountersSnapshot::default());
+        assert_eq!((time.execution, time.structure, time.engine), (0.0, 2.0, 2.0));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The changes from one report to another, and whether they are more than chance.
 
 use super::{
-    LayerSummary, Report,
+    LayerSummary, OLDEST, Report,
     relative::{Relative, RelativeChange},
     verdict::{Verdict, enough_runs, p_value},
 };
@@ -202,8 +202,11 @@ fn conditions(a: &Report, b: &Report) -> Vec<String> {
 /// Returns the names of conditions that differ, with both values.
 pub(super) fn other_conditions(a: &Report, b: &Report) -> Vec<(String, String, String)> {
     let of = |report: &Report| {
+        let is_of_all = report.format == OLDEST;
+        let time = if is_of_all { "that of all threads" } else { "that of the executing thread" };
         serde_json::json!({
             "version": report.version,
+            "the time of structure and engine, which cannot be compared,": time,
             "processor": report.machine.cpu,
             "cores": report.machine.cores,
             "memory": report.machine.memory_bytes >> 30,

@@ -41,7 +41,9 @@ const DISTURBED: f64 = 0.1;
 pub(crate) const BEHIND: &str = "steps_behind";
 
 /// Version of the form. It is raised when fields change their meaning or are removed.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
+/// The oldest version that is read. In it, `structure` and `engine` are of what all threads waited for.
+const OLDEST: u32 = 2;
 
 /// Result of a comparison; serialises to the JSON of `--json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Reads reports of earlier runs.
 
-use super::{FORMAT, Report};
+use super::{FORMAT, OLDEST, Report};
 use serde::Deserialize;
 use std::{fs, io, path::Path};
 use thiserror::Error;
@@ -43,8 +43,9 @@ pub fn read(path: &Path) -> Result<Report, ReportError> {
     let bytes = fs::read(path).map_err(|source| ReportError::Io { file: file.clone(), source })?;
     let not = |reason: String| ReportError::NotAReport { file: file.clone(), reason };
     let Form { format } = serde_json::from_slice(&bytes).map_err(|e| not(e.to_string()))?;
-    if format != FORMAT {
-        return Err(not(format!("it has format {format}, this program reads {FORMAT}")));
+    if !(OLDEST..=FORMAT).contains(&format) {
+        let reason = format!("it has format {format}, this program reads {OLDEST} to {FORMAT}");
+        return Err(not(reason));
     }
     serde_json::from_slice(&bytes).map_err(|e| not(e.to_string()))
 }

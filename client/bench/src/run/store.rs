@@ -218,6 +218,17 @@ mod tests {
         }
     }
 
+    /// Reads are timed by a sample, and may be made for a write.
+    #[test]
+    fn the_parts_of_the_time_are_the_whole() {
+        for mode in [Mode::Both, Mode::Read, Mode::Write] {
+            let bench = StoreBench { mode, ..BENCH };
+            let Measured { time, seconds, .. } = run(&Subject::new("mpt", "memory"), bench);
+            let parts = time.execution + time.structure + time.engine;
+            assert!((parts - seconds).abs() < 1e-9, "{mode:?}: {time:?} of {seconds}");
+        }
+    }
+
     /// `mpt-hash` shows what the papers' baselines did: every row that a block puts or deletes reaches the engine,
     /// whatever later blocks do to it. Blocks that give keys new values replace as many nodes as they add.
     #[test]

@@ -104,8 +104,7 @@ impl Chain {
         let block =
             self.executor.read_listed(&mut session, rules, coinbase, list).map_err(layer)?;
         session.apply(&block.writes().map_err(layer)?).map_err(layer)?;
-        let state_read = session.read_time();
-        let prepared = start.elapsed().saturating_sub(state_read);
+        let (state_read, prepared) = session.reads_and_rest(start);
         stats.waited += EngineReads::of_this_thread() - before;
 
         let (session, finished) = (Mutex::new(Some(session)), Mutex::new(None));
@@ -127,8 +126,8 @@ impl Chain {
         finish();
         let finished = finished.into_inner().ok_or("its session was lost")?.map_err(layer)?;
         stats.state_commit = start.elapsed();
-        stats.state_read = state_read;
-        stats.execute += prepared;
+        // What the run read is in memory.
+        stats.execute += prepared + std::mem::replace(&mut stats.state_read, state_read);
         stats.session = finished.counters;
         let receipts = executed.map_err(|error| error.to_string())?;
         if run.into_writes().map_err(layer)?.0 != *finished.writes {

@@ -12,7 +12,7 @@ use alloy_consensus::{
 };
 use alloy_primitives::{Address, Bloom, Signature, TxKind, U256};
 use alloy_rpc_types_engine::PayloadId;
-use polytrie_chain::{BuiltBlock, NextBlock};
+use polytrie_chain::{BuiltBlock, NextBlock, testing};
 use polytrie_kv::MemoryEngine;
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_layers::LAYERS;
@@ -49,15 +49,7 @@ fn payload(built: BuiltBlock) -> PayloadBlock {
 fn branch(engine: &Engine, salt: u8, length: usize) -> Vec<PayloadBlock> {
     let mut fork = engine.node().chain().fork().unwrap();
     let mut on_top = || {
-        let parent = fork.head().header.clone();
-        let next = NextBlock {
-            timestamp: parent.timestamp + 1,
-            gas_limit: parent.gas_limit,
-            prev_randao: B256::repeat_byte(salt),
-            ..NextBlock::default()
-        };
-        let built = fork.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new()));
-        let block = payload(built.unwrap().into_block());
+        let block = payload(testing::build(&mut fork, salt, &TxWrites::default()).into_block());
         let candidate = block.clone().prepare(fork.spec());
         fork.insert(candidate).unwrap();
         fork.settle().unwrap();
@@ -434,11 +426,14 @@ fn what_was_taken_back_is_not_final() {
         take(&engine, &engine.payload(begin(&engine)).unwrap());
     }
     let hash = |number| node.db().canonical(number).unwrap().unwrap().0;
-    let choice = ForkchoiceState {
+    let finalized = ForkchoiceState {
         head_block_hash: hash(3),
-        safe_block_hash: hash(3),
+        safe_block_hash: B256::ZERO,
         finalized_block_hash: hash(1),
     };
+    engine.forkchoice_updated(1, finalized, None).unwrap();
+    assert_eq!(node.marks(), Marks { safe: None, finalized: Some(1) }, "as in geth");
+    let choice = ForkchoiceState { safe_block_hash: hash(3), ..finalized };
     engine.forkchoice_updated(1, choice, None).unwrap();
     assert_eq!(node.marks(), Marks { safe: Some(3), finalized: Some(1) });
     // A choice without them takes none back.

@@ -71,7 +71,9 @@ impl Node {
         Ok(Fork { layer: layer_at(fork, block.number, deadline)?, store })
     }
 
-    /// Returns a separate layer in the state after a pending block, with the addresses and slots that the block adds.
+    /// Returns a separate layer in the state after a pending block, with the addresses and slots that the block adds. It is made
+    /// anew for each page, since forks must end soon: while there is one, nomt commits no block and cannot be filled anew, and
+    /// one of qmdb has a copy of the files.
     pub(super) fn fork_after_pending(
         &self,
         pending: &PendingBlock,

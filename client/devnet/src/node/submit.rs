@@ -3,7 +3,7 @@
 //! A transaction is checked before the pool is locked, with the state of its sender in the current view. It is added
 //! under the lock. If the view has changed in between, the state of the sender is read again.
 
-use super::Node;
+use super::{Node, code_of};
 use crate::{
     Added, Event, MiningMode, Pool, PoolError, PoolTransaction, Result, View, pool::SenderState,
     producer::changed_nonces,
@@ -196,9 +196,7 @@ impl Node {
 
 fn sender_state(state: &dyn StateReader, sender: &Address) -> Result<SenderState> {
     let account = state.account(sender)?.unwrap_or_default();
-    let has_code = account.has_code()
-        && state
-            .code(&account.code_hash)?
-            .is_some_and(|code| !code.is_empty() && !code.starts_with(&[0xef, 0x01, 0x00]));
+    let code = code_of(state, &account)?;
+    let has_code = !code.is_empty() && !code.starts_with(&[0xef, 0x01, 0x00]);
     Ok(SenderState { nonce: account.nonce, balance: account.balance, has_code })
 }

@@ -3,7 +3,7 @@
 use super::*;
 use alloy_primitives::keccak256;
 use polytrie_kv::Batch;
-use polytrie_state::{Account, CODE_TABLE};
+use polytrie_state::CODE_TABLE;
 
 #[test]
 fn a_transfer_is_mined_on_every_layer() {
@@ -21,25 +21,29 @@ fn a_transfer_is_mined_on_every_layer() {
     }
 }
 
-/// Code is in a row of its own. Without it a file of the state would have an account without code.
+/// Code is in a row of its own. Without it a file of the state would have an account without code, and the pool would take a
+/// transaction that no block can hold.
 #[test]
 fn code_that_is_lost_is_damage() {
     let node = node("mpt");
+    let sender = node.accounts().addresses()[0];
     let code = Bytes::from_static(&[0]);
-    node.cheat(|cheats, _| {
-        cheats.set_code(SOMEBODY, Account::default(), code.clone());
+    node.cheat(|cheats, state| {
+        cheats.set_code(sender, state.account(&sender)?.unwrap_or_default(), code.clone());
         Ok(())
     })
     .unwrap();
     node.mine(MineOptions::EVEN_EMPTY).unwrap();
-    assert_eq!(node.dump().unwrap().accounts[&SOMEBODY].code, code);
+    assert_eq!(node.dump().unwrap().accounts[&sender].code, code);
     let mut batch = Batch::new();
     batch.delete(CODE_TABLE, keccak256(&code).as_slice());
     node.db().store().write(batch).unwrap();
     // The view before has a snapshot with the row.
     node.mine(MineOptions::EVEN_EMPTY).unwrap();
-    let error = node.dump().unwrap_err().to_string();
-    assert!(error.contains("the code") && error.contains("is missing"), "{error}");
+    let sent = node.submit(transfer(&node, 0, 0, 1)).unwrap_err();
+    for error in [node.dump().unwrap_err(), sent].map(|error| error.to_string()) {
+        assert!(error.contains("the code") && error.contains("is missing"), "{error}");
+    }
 }
 
 /// The store flushes by itself, too. What was reported as durable after that stays so when more blocks follow.

@@ -6,16 +6,14 @@ use super::{
 use alloy_consensus::{Block, BlockBody, Header, Sealed, TxEnvelope};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chain::executor::Prefetch;
-use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, Head, NextBlock, Start, TABLES};
+use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, Head, Start, TABLES, testing};
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::encode_slim_receipts;
 use polytrie_files::{BlockReader, EreWriter};
 use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions};
 use polytrie_kv_testing::{BeforeReads, KeepsRows, Remote, Wrapped};
 use polytrie_mpt::{MptLayer, MptOptions};
-use polytrie_state::{
-    Account, BlockRef, LayerSession, StateError, StateLayer, StateReader, TxWrites,
-};
+use polytrie_state::{Account, BlockRef, LayerSession, StateError, StateLayer, StateReader};
 use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -240,17 +238,7 @@ fn a_shadow_catches_up_until_it_is_interrupted() {
 
 /// Adds empty blocks, which differ by the salt.
 fn extend(chain: &mut Chain, salt: u8, count: usize) {
-    for _ in 0..count {
-        let parent = &chain.head().header;
-        let next = NextBlock {
-            timestamp: parent.timestamp + 1,
-            gas_limit: parent.gas_limit,
-            prev_randao: B256::repeat_byte(salt),
-            ..NextBlock::default()
-        };
-        let built = chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new())).unwrap();
-        chain.adopt(built).unwrap();
-    }
+    (0..count).for_each(|_| testing::extend(chain, salt));
 }
 
 /// After a crash one chain may be on the branch that the other has left.

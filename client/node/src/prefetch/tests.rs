@@ -74,19 +74,25 @@ fn strangers_are_turned_away() {
     assert_eq!(Message::read(&mut stream, BAG_BYTES).unwrap(), None);
 }
 
-/// The node says hello before it counts a prefetcher, so it may take in a few more.
+/// However many come at the same moment.
 #[test]
 fn one_prefetcher_too_many_learns_why() {
     let prefetchers = start(layer("rain")).unwrap();
-    let mut taken = Vec::new();
-    let reason = loop {
-        match connect(&prefetchers, hello()) {
-            (stream, Message::Hello(_)) => taken.push(stream),
-            (_, Message::Refused(reason)) => break reason,
-            (_, other) => panic!("{other:?}"),
-        }
-    };
-    assert!(taken.len() >= 16 && reason.contains("has 16 prefetchers"), "{reason}");
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let come = |_| scope.spawn(|| connect(&prefetchers, hello()));
+        let coming: Vec<_> = (0..24).map(come).collect();
+        coming.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let refused: Vec<_> = answers
+        .iter()
+        .filter_map(|(_, answer)| match answer {
+            Message::Hello(_) => None,
+            Message::Refused(reason) => Some(reason),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!((answers.len(), refused.len()), (24, 8));
+    assert!(refused.iter().all(|reason| reason.contains("has 16 prefetchers")), "{refused:?}");
 }
 
 /// A bag for a block that was not announced ends the connection.
@@ -130,7 +136,7 @@ const LONG: Duration = Duration::from_secs(3_600);
 
 /// Announces blocks until the prefetcher at the other end of a connection has received something.
 fn announce_to(stream: &TcpStream, prefetchers: &mut Prefetchers, blocks: &mut Sample) {
-    // The node says hello before it counts on the prefetcher.
+    // What the prefetcher has said may not have come.
     stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     while stream.peek(&mut [0]).is_err() {
         prefetchers.announce(blocks);
@@ -174,10 +180,6 @@ fn a_block_waits_for_its_bag_as_long_as_its_prefetcher_is_in_time() {
     assert!(!prefetchers.wait(second, LONG, &mut blocks), "its prefetcher is late");
 
     let (mut other, _) = connect(&prefetchers, hello());
-    // Were it counted on only from the third block on, it would hear of that one first.
-    while prefetchers.connected() < 2 {
-        std::thread::yield_now();
-    }
     announce_to(&other, &mut prefetchers, &mut blocks);
     for (number, hash) in [(second, again), (third, then)] {
         assert_eq!(announced(&mut other), hash);
@@ -309,10 +311,7 @@ fn prefetchers_that_bring_nothing_are_not_relied_on() {
     (0..100).for_each(|_| prefetchers.count(0));
     assert!(!prefetchers.read_ahead());
     let (stream, _) = connect(&prefetchers, hello());
-    // The node says hello before it counts on the prefetcher.
-    while !prefetchers.read_ahead() {
-        std::thread::yield_now();
-    }
+    assert!(prefetchers.read_ahead(), "it counts from the hello of the node on");
     assert_eq!(blocks_until_idle(&mut prefetchers, 0), 5);
     // Nodes come again.
     prefetchers.count(1);

@@ -69,6 +69,13 @@ fn a_slower_layer_is_found() {
         assert!(few.text().contains(words), "`{words}` is missing in {}", few.text());
     }
     assert!(few.stderr.contains("--fail-on-slower cannot tell"), "{}", few.stderr);
+    // In this form the parts of the time were those of all threads.
+    let mut earlier: Value = serde_json::from_slice(&fs::read(&before).unwrap()).unwrap();
+    earlier["format"] = 2.into();
+    let earlier = compare(&data.write("earlier.json", earlier.to_string()), &before, &[]).ok();
+    let said = "structure and engine, which cannot be compared, was \"that of all threads\"";
+    assert!(earlier.text().contains(said), "{}", earlier.text());
+    assert!(!same.text().contains("cannot be compared"), "{}", same.text());
     // A slowdown of a tenth is below this threshold.
     compare(&before, &slower, &["--fail-on-slower", "--threshold", "15"]).ok();
 

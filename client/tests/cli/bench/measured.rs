@@ -45,8 +45,7 @@ fn check(report: &Value, kv: &str) {
             .map(|part| number(&time[part]))
             .sum();
         let total = number(&result["seconds"]);
-        // Reads are timed by sampling, so the sum of the parts may differ a little from the total.
-        assert!(sum > 0.0 && total > 0.0);
+        assert!(total > 0.0 && (sum - total).abs() < 1e-6, "{sum} of {total}: {time}");
         assert!(number(&result["throughput"]) > 0.0);
         assert!(number(&result["peak_rss_bytes"]) > 1e6);
         let amplification = &result["amplification"];

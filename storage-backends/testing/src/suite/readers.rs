@@ -7,15 +7,9 @@ use super::{
 use crate::{History, Seed};
 use alloy_primitives::{Address, keccak256};
 use polytrie_kv::{EngineReads, MemoryEngine, StoreOptions};
-use polytrie_kv_testing::{KeepsRows, Remote, Requests};
+use polytrie_kv_testing::{KeepsRows, Made, Remote, Requests};
 use polytrie_state::{Access, Account, AccountChange, StateReader, TxWrites};
-use std::{
-    iter,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{iter, sync::Arc};
 
 /// Checks that readers made at every third block answer as at that block while later blocks are run, flushed and
 /// undone.
@@ -64,25 +58,26 @@ pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
     }
 }
 
-/// Makes a layer on other machines with the genesis of a history, all of it in the engine, which counts the requests.
+/// Makes a layer on other machines with the genesis of a history, all of it in the engine. Returns it with the requests that
+/// the engine gets.
 fn on_other_machines<'f>(
     factory: &'f dyn LayerFactory,
     history: &History,
-    made: &Arc<AtomicU64>,
-) -> Driver<'f> {
-    let engine = Requests::new(MemoryEngine::new(), Arc::clone(made));
+) -> (Driver<'f>, Arc<Made>) {
+    let engine = Requests::new(MemoryEngine::new());
+    let made = engine.made();
     let ground = Ground::Memory(Arc::new(KeepsRows(Remote(engine), 16 << 20)));
     let options = StoreOptions { counters: true, ..STORE_IN_STEP };
     let mut driver = Driver::open(factory, &ground, &options).unwrap_or_else(|e| panic!("{e}"));
     driver.load(history.genesis()).unwrap_or_else(|e| panic!("{e}"));
     driver.flush().unwrap_or_else(|e| panic!("{e}"));
-    driver
+    (driver, made)
 }
 
 /// Checks that a layer on other machines reads together what is asked for together, and asks the engine for none of it again.
 pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
     let history = History::with_genesis_of(Seed::or(22).value(), 200);
-    let driver = on_other_machines(factory, &history, &Arc::default());
+    let (driver, _) = on_other_machines(factory, &history);
     let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));
     assert!(reader.gathers(), "the rows are on other machines");
     let accesses: Vec<Access> = history
@@ -120,10 +115,9 @@ pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
 
 /// Checks that a layer on other machines reads together what the end of a block needs that creates 50 accounts: with at most
 /// `most` requests.
-pub fn a_block_ends_with_few_requests(factory: &dyn LayerFactory, most: u64) {
+pub fn a_block_ends_with_few_requests(factory: &dyn LayerFactory, most: usize) {
     let history = History::with_genesis_of(Seed::or(23).value(), 200);
-    let made = Arc::<AtomicU64>::default();
-    let driver = on_other_machines(factory, &history, &made);
+    let (driver, made) = on_other_machines(factory, &history);
     let mut session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
     let created = (0..50u64).map(|n| AccountChange {
         address: Address::from_word(keccak256(n.to_be_bytes())),
@@ -134,9 +128,9 @@ pub fn a_block_ends_with_few_requests(factory: &dyn LayerFactory, most: u64) {
     });
     let writes = TxWrites { accounts: created.collect() };
     session.apply(&writes).unwrap_or_else(|e| panic!("{e}"));
-    let before = made.load(Ordering::SeqCst);
+    let before = made.all();
     drop(session.finish().unwrap_or_else(|e| panic!("{e}")));
-    let requests = made.load(Ordering::SeqCst) - before;
+    let requests = made.all() - before;
     assert!((1..=most).contains(&requests), "{requests} requests");
 }
 

@@ -183,19 +183,15 @@ mod tests {
     };
     use alloy_primitives::{U256, keccak256};
     use polytrie_kv::{Batch, KeyRange, KvError, Store, Table, Visit};
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use polytrie_kv_testing::Requests;
 
     const ACCOUNTS: Table = Table::new(1, "Accounts", 64);
     const STORAGE: Table = Table::new(2, "Storage", 96);
     const TABLES: TrieTables = TrieTables::new(ACCOUNTS, STORAGE);
     const OWNERS: [Owner; 3] = [None, Some(B256::repeat_byte(0x11)), Some(B256::repeat_byte(0xee))];
 
-    /// A store that counts its calls. Where its answers are doubted, some rows are missing and others are those of another
-    /// key.
-    struct Counted {
-        store: Store,
-        calls: AtomicUsize,
-    }
+    /// A store where, if its answers are doubted, some rows are missing and others are those of another key.
+    struct Unsure(Store);
 
     /// Rows that are compared with their references.
     struct Doubted<'a>(Rows<&'a dyn Read>);
@@ -210,15 +206,9 @@ mod tests {
         }
     }
 
-    impl Read for Counted {
+    impl Read for Unsure {
         fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
-            self.calls.fetch_add(1, Relaxed);
-            self.store.get_into(table, key, out)
-        }
-
-        fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-            self.calls.fetch_add(1, Relaxed);
-            self.store.get_many(table, keys)
+            self.0.get_into(table, key, out)
         }
 
         fn get_many_doubted(
@@ -243,7 +233,7 @@ mod tests {
             range: KeyRange<'_>,
             visit: &mut Visit<'_>,
         ) -> Result<(), KvError> {
-            self.store.scan(table, range, visit)
+            self.0.scan(table, range, visit)
         }
     }
 
@@ -252,7 +242,7 @@ mod tests {
     }
 
     /// Makes a trie of 500 keys, and a store in which each owner has it.
-    fn stored() -> (CowTrie<SlotValue>, Counted) {
+    fn stored() -> (CowTrie<SlotValue>, Requests<Box<Unsure>>) {
         let value = Some(SlotValue(U256::from(7)));
         let mut changes: Vec<_> = (0..500).map(|n| (key(n), value)).collect();
         changes.sort_unstable_by_key(|(key, _)| *key);
@@ -267,7 +257,7 @@ mod tests {
             whole.write_since(0, &[], &none, &mut sink).unwrap();
             store.write(sink.into_inner()).unwrap();
         }
-        (whole, Counted { store, calls: AtomicUsize::new(0) })
+        (whole, Requests::new(Box::new(Unsure(store))))
     }
 
     /// Keys that are there, and some that are not.
@@ -292,10 +282,10 @@ mod tests {
         let (keys, rows_of) = (asked(), |owner| TABLES.rows_of(&store, owner));
         TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2).unwrap();
         // A call for each table, and levels by threes.
-        let calls = store.calls.load(Relaxed);
+        let calls = store.made().all();
         assert!((2..=6).contains(&calls), "{calls}");
         TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2).unwrap();
-        assert_eq!(store.calls.load(Relaxed), calls, "all of it is in memory");
+        assert_eq!(store.made().all(), calls, "all of it is in memory");
         for (_, trie) in &tries {
             for key in &keys {
                 assert_eq!(trie.get(key, &none, 2).unwrap(), whole.get(key, &none, 2).unwrap());
@@ -310,12 +300,12 @@ mod tests {
         let (keys, mut rows) = (asked(), Memory::default());
         whole.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
         for (lies, calls) in [(false, 0..=0), (true, 1..=usize::MAX)] {
-            store.calls.store(0, Relaxed);
+            let before = store.made().all();
             let given = if lies { all_called_nodes(&whole, &rows) } else { rows.named() };
             let tries = [(None, CowTrie::<SlotValue>::stored(whole.root()))];
             let rows_of = |_| Given { stored: rows.clone(), given: &given };
             TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2).unwrap();
-            let found = store.calls.load(Relaxed);
+            let found = store.made().all() - before;
             assert!(calls.contains(&found), "{found}");
             for key in &keys {
                 let none = Memory::default();
@@ -334,7 +324,7 @@ mod tests {
         let keys = asked();
         let rows_of = |owner| Doubted(TABLES.rows_of(&store, owner));
         TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2).unwrap();
-        let calls = store.calls.load(Relaxed);
+        let calls = store.made().all();
         assert!((3..=10).contains(&calls), "{calls}");
         for (_, trie) in &tries {
             for key in &keys {
@@ -349,7 +339,7 @@ mod tests {
         let (whole, store) = stored();
         let mut batch = Batch::new();
         batch.delete(ACCOUNTS, &[4]);
-        store.store.write(batch).unwrap();
+        store.inner.0.write(batch).unwrap();
         let tries = [(None, CowTrie::<SlotValue>::stored(whole.root()))];
         let (keys, rows_of) = (asked(), |owner| TABLES.rows_of(&store, owner));
         let loaded = TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2);

@@ -79,46 +79,15 @@ mod tests {
     use super::*;
     use crate::cow::tests::{Given, Memory, all_called_nodes};
     use alloy_primitives::{U256, keccak256};
-    use polytrie_kv::{KeyRange, KvError, Store, Table, Visit};
-    use std::{
-        ops::ControlFlow,
-        sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    };
+    use polytrie_kv::{KeyRange, Store, Table};
+    use polytrie_kv_testing::Requests;
+    use std::ops::ControlFlow;
 
     const ACCOUNTS: Table = Table::new(1, "Accounts", 64);
     const STORAGE: Table = Table::new(2, "Storage", 96);
     const TABLES: TrieTables = TrieTables::new(ACCOUNTS, STORAGE);
     const OWNERS: [B256; 3] =
         [B256::repeat_byte(0x11), B256::repeat_byte(0x22), B256::repeat_byte(0xee)];
-
-    /// A store that counts the calls that ask for rows, and notes the most rows of one.
-    struct Counted {
-        store: Store,
-        calls: AtomicUsize,
-        most: AtomicUsize,
-    }
-
-    impl Read for Counted {
-        fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
-            self.calls.fetch_add(1, Relaxed);
-            self.store.get_into(table, key, out)
-        }
-
-        fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-            self.calls.fetch_add(usize::from(!keys.is_empty()), Relaxed);
-            self.most.fetch_max(keys.len(), Relaxed);
-            self.store.get_many(table, keys)
-        }
-
-        fn scan(
-            &self,
-            table: Table,
-            range: KeyRange<'_>,
-            visit: &mut Visit<'_>,
-        ) -> Result<(), KvError> {
-            self.store.scan(table, range, visit)
-        }
-    }
 
     /// Returns changes of each `step`th of `count` keys.
     fn changes(count: u64, step: usize, value: u64) -> Vec<(B256, Option<SlotValue>)> {
@@ -165,16 +134,14 @@ mod tests {
             head.update(&some, &source, 2, &mut Vec::new()).unwrap();
             (owner, head)
         });
-        let (calls, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let store = Counted { store, calls, most };
+        let asked = Requests::new(&store);
         let storages = heads.iter().map(|(owner, head)| (*owner, head, Vec::new()));
-        let batch = TABLES.write_storages_since(1, storages, &store, Batch::new()).unwrap();
-        let Counted { store, calls, most } = store;
+        let batch = TABLES.write_storages_since(1, storages, &asked, Batch::new()).unwrap();
         store.write(batch).unwrap();
         whole.update(&some, &Memory::default(), 2, &mut Vec::new()).unwrap();
         write(&plain, &whole, 1);
         assert!(all_rows(&store) == all_rows(&plain), "other rows");
-        (calls.into_inner(), most.into_inner())
+        (asked.made().all(), asked.made().most_keys())
     }
 
     #[test]

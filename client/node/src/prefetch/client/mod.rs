@@ -104,8 +104,15 @@ impl<'a> Prefetcher<'a> {
     /// Sends a bag for each block, until the node is done.
     fn work_for(mut self, node: &mut Node) -> Result<Prefetched, PrefetchError> {
         loop {
-            if self.is_old && self.state.as_ref().is_some_and(State::is_due) {
-                self.leave(node);
+            if self.is_old
+                && self.lost.is_none()
+                && let Some(state) = &self.state
+            {
+                // A block may be long in coming, and finds the newer state then.
+                let rest = state.rest();
+                if rest.is_zero() || !node.has_message(rest)? {
+                    self.leave(node);
+                }
             }
             if self.state.is_none() && self.lost.is_none() {
                 self.open(node);
@@ -214,10 +221,10 @@ impl State {
         Ok(Self { dir, opened: Instant::now(), took: began.elapsed(), was_read: false })
     }
 
-    /// Whether this one was read for long enough to open a newer one.
-    fn is_due(&self) -> bool {
+    /// Returns the time for which it is still read before a newer one is opened.
+    fn rest(&self) -> Duration {
         let least = READ_AT_LEAST.max(self.took.saturating_mul(TIMES_OPENED));
-        self.opened.elapsed() >= least
+        least.saturating_sub(self.opened.elapsed())
     }
 }
 
@@ -306,6 +313,27 @@ mod tests {
             work(stream)
         });
         (Node::connect(&address, &own, GREETING).unwrap(), served)
+    }
+
+    /// What the store has replaced since takes its place for as long as it is open.
+    #[test]
+    fn a_newer_state_is_opened_although_no_block_comes() {
+        let dir = TempDir::new().unwrap();
+        let options = made(&dir.path().join("data"), false);
+        let mut state = State::open(&options).unwrap();
+        let foresight = Foresight::new(state.dir.spec().unwrap(), options.threads);
+        let least = READ_AT_LEAST - Duration::from_millis(50);
+        (state.opened, state.took) = (Instant::now().checked_sub(least).unwrap(), Duration::ZERO);
+        let (mut node, served) = connect(vec![Message::Flushed], |mut stream| {
+            // Were the prefetcher to wait for a block, this ends the test.
+            stream.set_read_timeout(Some(GREETING)).unwrap();
+            let said = [(); 2].map(|()| Message::read(&mut stream, BAG_BYTES).unwrap().unwrap());
+            stream.write_all(&Message::End.encode()).unwrap();
+            said
+        });
+        let done = Prefetcher::new(&options, &foresight, state).work_for(&mut node).unwrap();
+        assert_eq!(served.join().unwrap(), [Message::Away, Message::Ready]);
+        assert_eq!((done.blocks, done.states), (0, 2));
     }
 
     /// A cluster may be away for longer than its store is patient.

@@ -1,6 +1,6 @@
 //! The threads that accept connections, receive bags and send blocks.
 
-use super::shared::{Connection, DueBlock, OUTBOX, Shared, Work};
+use super::shared::{Connection, DueBlock, MOST_PREFETCHERS, OUTBOX, Shared, Work};
 use crate::prefetch::wire::{
     BAG_BYTES, HELLO_BYTES, Hello, Message, SentBag, WireError, notice_loss, read_raw,
 };
@@ -14,8 +14,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Number of prefetchers that may be connected at a time.
-pub(super) const MOST_PREFETCHERS: usize = 16;
 /// Number of connections that may be open at a time, with those that have not said hello or learn that they are too many.
 const MOST_CONNECTIONS: usize = 2 * MOST_PREFETCHERS;
 /// Interval at which a thread that waits for a connection checks whether it should go on.
@@ -82,22 +80,27 @@ pub(super) fn serve(
         return Ok(());
     };
     let mut output = stream;
+    let (outbox, frames) = bounded(OUTBOX);
+    let work = Arc::<Work>::default();
+    let connection = Connection { number, outbox, work: Arc::clone(&work) };
     let many = || format!("the node has {MOST_PREFETCHERS} prefetchers; wait for one to leave");
-    let objection = Hello::objection(&shared.hello, &hello).or_else(|| is_full(shared).then(many));
+    let objection =
+        Hello::objection(&shared.hello, &hello).or_else(|| (!shared.enter(connection)).then(many));
     if let Some(reason) = objection {
         tracing::warn!("a prefetcher at {peer} is refused: {reason}");
         return Ok(output.write_all(&Message::Refused(reason).encode())?);
     }
-    output.write_all(&Message::Hello(shared.hello.clone()).encode())?;
-    let (outbox, frames) = bounded(OUTBOX);
-    let work = Arc::<Work>::default();
-    let sender = stream.try_clone()?;
-    let sender = Worker::start("prefetcher-out", move || send(&sender, &frames));
-    let _sender = sender.map_err(io::Error::other)?;
-    shared.enter(Connection { number, outbox, work: Arc::clone(&work) });
-    tracing::info!("a prefetcher at {peer} has connected");
+    let mut sender = None;
     // After a panic the thread that sends would wait for frames until the node is done, and this one for that thread.
-    let ended = caught(|| take_bags(shared, stream, &work));
+    let ended = caught(|| -> Result<(), WireError> {
+        output.write_all(&Message::Hello(shared.hello.clone()).encode())?;
+        // Frames may wait already: the hello is the first one.
+        let stream_out = stream.try_clone()?;
+        let sending = Worker::start("prefetcher-out", move || send(&stream_out, &frames));
+        sender = Some(sending.map_err(io::Error::other)?);
+        tracing::info!("a prefetcher at {peer} has connected");
+        take_bags(shared, stream, &work)
+    });
     shared.leave(number);
     match ended {
         Ok(Ok(())) => tracing::info!("the prefetcher at {peer} has left"),
@@ -105,6 +108,8 @@ pub(super) fn serve(
         Err(said) => tracing::error!("the thread of the prefetcher at {peer} panicked: {said}"),
     }
     let _ = stream.shutdown(Shutdown::Both);
+    // Without its frames, and with the connection closed, the thread ends.
+    drop(sender);
     Ok(())
 }
 
@@ -150,18 +155,17 @@ fn take_bags(shared: &Shared, stream: &TcpStream, work: &Work) -> Result<(), Wir
     Ok(())
 }
 
-/// Whether a prefetcher is given up: it is ready and keeps a block for too long, or it is away for too long and takes the place
-/// of another one.
+/// Whether a prefetcher is given up: it is ready and keeps a block for too long, or it is away for too long, counted from its
+/// last bag on, and takes the place of another one.
 pub(super) fn is_too_slow(shared: &Shared, work: &Work) -> bool {
     let away = *work.away.lock();
     match away {
-        Some(since) => since.elapsed() > PATIENCE && is_full(shared),
+        Some(since) => {
+            let in_all = *work.was_away.lock() + since.elapsed();
+            in_all > PATIENCE && shared.open.lock().len() >= MOST_PREFETCHERS
+        }
         None => work.due.lock().front().is_some_and(|block| block.since.elapsed() > PATIENCE),
     }
-}
-
-fn is_full(shared: &Shared) -> bool {
-    shared.open.lock().len() >= MOST_PREFETCHERS
 }
 
 /// Sends frames, and the message of the end after the last one.

@@ -206,11 +206,6 @@ impl Prefetchers {
     }
 
     #[cfg(test)]
-    pub(super) fn connected(&self) -> u64 {
-        self.shared.connected.load(Relaxed)
-    }
-
-    #[cfg(test)]
     pub(super) fn was_late(&self, blocks: usize) {
         self.shared.was_late(blocks);
     }

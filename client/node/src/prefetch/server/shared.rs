@@ -20,6 +20,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Number of prefetchers that may be connected at a time.
+pub(super) const MOST_PREFETCHERS: usize = 16;
 /// Number of blocks that one prefetcher may have at a time: one to work on, and one so that it need not wait. So a slow one
 /// gets few blocks, and others get the rest.
 pub(super) const AT_A_TIME: usize = 2;
@@ -72,6 +74,8 @@ pub(super) struct Work {
     pub(super) is_late: AtomicBool,
     /// The time since which it has no store open, as it says. Changes while the connections are locked.
     pub(super) away: Mutex<Option<Instant>>,
+    /// The time for which it was away before, since it last sent a bag or had none to send.
+    pub(super) was_away: Mutex<Duration>,
 }
 
 impl Connection {
@@ -213,6 +217,7 @@ impl Shared {
         // A block that waits finds its bag here or on its way.
         let mut came = self.came.lock();
         work.due.lock().pop_front();
+        *work.was_away.lock() = Duration::ZERO;
         if !is_late {
             came.insert(number);
             self.abandoned.lock().remove(&number);
@@ -225,13 +230,16 @@ impl Shared {
         self.ended.get().is_some_and(|ended| ended.elapsed() > GRACE)
     }
 
-    pub(super) fn enter(&self, connection: Connection) {
+    /// Adds a connection, unless all places are taken. Returns whether there was a place.
+    pub(super) fn enter(&self, connection: Connection) -> bool {
         let mut open = self.open.lock();
+        let has_place = open.len() < MOST_PREFETCHERS;
         // A connection that comes after the end would never be dropped.
-        if self.ended.get().is_none() {
+        if has_place && self.ended.get().is_none() {
             self.connected.fetch_add(1, Relaxed);
             open.push(connection);
         }
+        has_place
     }
 
     pub(super) fn leave(&self, number: u64) {
@@ -245,7 +253,13 @@ impl Shared {
     /// Records that a prefetcher has no store open from now on.
     pub(super) fn is_gone(&self, work: &Work) {
         let (came, open) = (self.came.lock(), self.open.lock());
-        work.away.lock().get_or_insert_with(Instant::now);
+        let mut away = work.away.lock();
+        // One that has sent all its bags may open states as often as it likes.
+        if away.is_none() && work.due.lock().is_empty() {
+            *work.was_away.lock() = Duration::ZERO;
+        }
+        away.get_or_insert_with(Instant::now);
+        drop(away);
         self.abandon(&came, &open, work);
     }
 
@@ -254,6 +268,7 @@ impl Shared {
         let _open = self.open.lock();
         let Some(since) = work.away.lock().take() else { return };
         let was_away = since.elapsed();
+        *work.was_away.lock() += was_away;
         for block in &mut *work.due.lock() {
             // The time that it was away is not counted, and that before is: otherwise it could go away each time.
             block.since += was_away;

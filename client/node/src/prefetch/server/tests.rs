@@ -3,9 +3,9 @@
 
 use super::{
     FARTHEST, Prefetchers, SPARE,
-    connections::{MOST_PREFETCHERS, PATIENCE, is_too_slow, serve},
+    connections::{PATIENCE, is_too_slow, serve},
     informing::Informing,
-    shared::{AT_A_TIME, Connection, OUTBOX, Shared, Work},
+    shared::{AT_A_TIME, Connection, MOST_PREFETCHERS, OUTBOX, Shared, Work},
 };
 use crate::prefetch::{
     tests::layer,
@@ -30,7 +30,7 @@ fn shared() -> Shared {
 /// Adds a prefetcher. Returns the frames that its thread would send.
 fn connect(shared: &Shared, number: u64) -> Receiver<Arc<Vec<u8>>> {
     let (outbox, frames) = bounded(OUTBOX);
-    shared.enter(Connection { number, outbox, work: Arc::default() });
+    assert!(shared.enter(Connection { number, outbox, work: Arc::default() }));
     frames
 }
 
@@ -184,6 +184,7 @@ fn a_prefetcher_that_stays_away_gives_its_place_to_another_one() {
     let shared = shared();
     let _first: Vec<_> = (1..MOST_PREFETCHERS as u64).map(|n| connect(&shared, n)).collect();
     let work = work_of(&shared, 0);
+    assert!(shared.announce(&block(10)));
     shared.is_gone(&work);
     let long_ago = Instant::now().checked_sub(2 * PATIENCE);
     *work.away.lock() = long_ago;
@@ -192,6 +193,20 @@ fn a_prefetcher_that_stays_away_gives_its_place_to_another_one() {
     assert!(!is_too_slow(&shared, &work));
     let _last = connect(&shared, MOST_PREFETCHERS as u64);
     assert!(is_too_slow(&shared, &work));
+    let (outbox, _frames) = bounded(OUTBOX);
+    assert!(!shared.enter(Connection { number: 99, outbox, work: Arc::default() }));
+    // It may say again and again that it is ready, and then fail to read anything.
+    shared.is_back(&work);
+    assert!(!is_too_slow(&shared, &work));
+    shared.is_gone(&work);
+    assert!(is_too_slow(&shared, &work));
+    // A bag shows that it is of use.
+    shared.is_back(&work);
+    shared.came(&work, 1, true);
+    shared.is_gone(&work);
+    assert!(!is_too_slow(&shared, &work));
+    // One that gets no blocks opens each newer state.
+    *work.away.lock() = long_ago;
     shared.is_back(&work);
     shared.is_gone(&work);
     assert!(!is_too_slow(&shared, &work));

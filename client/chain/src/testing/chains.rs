@@ -1,8 +1,7 @@
-//! Chains on every layer, for the tests of this crate.
+//! Chains on every layer, and branches of them.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
-use crate::{Candidate, Chain, ChainOptions, NewHead, NextBlock, TABLES};
+use super::build;
+use crate::{Candidate, Chain, ChainOptions, TABLES};
 use alloy_primitives::{B256, Bytes};
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{MemoryEngine, Store, StoreOptions};
@@ -34,24 +33,6 @@ pub(crate) fn open_layer(kind: &LayerKind, store: &Store) -> Arc<dyn StateLayer>
     let mut settings = LayerOptions::for_tests();
     kind.settle_parameters(&mut settings, None).unwrap();
     (kind.open)(store.clone().into(), &settings).unwrap()
-}
-
-/// Builds a block without transactions on the head, with these writes before it. Another salt gives another block.
-pub(crate) fn build(chain: &mut Chain, salt: u8, before: &TxWrites) -> NewHead {
-    let parent = &chain.head().header;
-    let next = NextBlock {
-        timestamp: parent.timestamp + 1,
-        gas_limit: parent.gas_limit,
-        prev_randao: B256::repeat_byte(salt),
-        ..NextBlock::default()
-    };
-    chain.build(next, before, &mut |_, _, _| Ok(Vec::new())).unwrap()
-}
-
-/// Adds an empty block to the chain.
-pub(crate) fn extend(chain: &mut Chain, salt: u8) {
-    let built = build(chain, salt, &TxWrites::default());
-    chain.adopt(built).unwrap();
 }
 
 /// Builds an empty block on top of the head. Returns its hash and RLP.
