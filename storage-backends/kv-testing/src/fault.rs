@@ -1,7 +1,7 @@
 //! Engines that fail or act on request, are slow, or have their rows cached by the store.
 
 use crate::Wrapped;
-use polytrie_kv::{Changes, Engine, KeyRange, KvError, Read, Table, View, Visit};
+use polytrie_kv::{Changes, Engine, KeyRange, KvError, Read, Table, Values, View, Visit};
 use std::{
     sync::{
         Arc,
@@ -128,8 +128,8 @@ impl Read for Requests<Box<dyn View>> {
         self.count().get_into(table, key, out)
     }
 
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        self.count().get_many(table, keys)
+    fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values, KvError> {
+        self.count().read_many(table, keys, is_doubted)
     }
 
     fn scan(

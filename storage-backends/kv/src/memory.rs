@@ -1,8 +1,8 @@
 //! An engine in memory, for tests and throw-away devnets.
 
 use crate::{
-    Changes, Engine, KeyRange, Live, LiveSet, Op, Read, Result, Table, Ticket, Versions, View,
-    Visit,
+    Changes, Engine, KeyRange, Live, LiveSet, Op, Read, Result, Table, Ticket, Values, Versions,
+    View, Visit,
     chunk::{Chunk, scan_in_chunks},
 };
 use parking_lot::{Mutex, RwLock};
@@ -203,7 +203,7 @@ impl Read for MemoryView {
     }
 
     /// Reads all keys under one lock.
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn read_many(&self, table: Table, keys: &[&[u8]], _: bool) -> Result<Values> {
         let state = self.inner.state.read();
         let entries = state.tables.get(&table.id);
         let get = |key: &&[u8]| {

@@ -10,6 +10,9 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 /// A key with its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
+/// The values of many keys, in the order of the keys; `None` for a key that is not there.
+pub type Values = Vec<Option<Vec<u8>>>;
+
 /// A range of keys, `from` included, `to` excluded.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KeyRange<'a> {
@@ -76,24 +79,27 @@ pub trait Read: Send + Sync {
     /// Those of [`Self::get_into`], and those that `visit` returns.
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()>;
 
-    /// Reads the values of many keys, in the order of the keys; `None` for a key that is not there. The keys need not
-    /// be sorted and may repeat. Engines mostly read them faster than one by one, above all if they are sorted.
+    /// Reads the values of many keys. The keys need not be sorted and may repeat. Engines mostly read them faster than
+    /// one by one, above all if they are sorted.
+    ///
+    /// With `is_doubted` the caller notices wrong answers and asks for them again: a value may be an older one, or missing.
+    /// An engine that asks several machines for a sure answer may ask one of them.
     ///
     /// # Errors
     ///
     /// Those of [`Self::get_into`].
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values> {
+        let _ = is_doubted;
         keys.iter().map(|key| self.get(table, key)).collect()
     }
 
-    /// Reads many keys as [`Self::get_many`] does, for a caller that notices wrong answers and asks for them again: a value
-    /// may be an older one, or missing. An engine that asks several machines for a sure answer may ask one of them.
+    /// Reads the values of many keys, all of them sure; see [`Self::read_many`].
     ///
     /// # Errors
     ///
     /// Those of [`Self::get_into`].
-    fn get_many_doubted(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.get_many(table, keys)
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Values> {
+        self.read_many(table, keys, false)
     }
 
     /// Reads the value of `key`.

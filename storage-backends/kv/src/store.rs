@@ -2,7 +2,7 @@
 
 use crate::{
     Batch, CountersSnapshot, Durability, Engine, KeyRange, KvError, LiveSet, MemoryEngine, Read,
-    Result, Scratch, Snapshot, StoreOptions, Table, TableStats, Visit,
+    Result, Scratch, Snapshot, StoreOptions, Table, TableStats, Values, Visit,
     counters::Counters,
     flush::{Control, StoreState, Unflushed},
     journal::{self, Damage, Recovered},
@@ -329,12 +329,8 @@ impl Read for Store {
         known.map_or_else(|| shared.engine_get(&shared.view.read(), table, key, out), Ok)
     }
 
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.snapshot().get_many(table, keys)
-    }
-
-    fn get_many_doubted(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.snapshot().get_many_doubted(table, keys)
+    fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values> {
+        self.snapshot().read_many(table, keys, is_doubted)
     }
 
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {

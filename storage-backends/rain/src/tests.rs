@@ -8,7 +8,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{
-    Batch, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, Visit,
+    Batch, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, Values, Visit,
 };
 use polytrie_kv_testing::Remote;
 use polytrie_state::{
@@ -264,9 +264,9 @@ impl Read for Counted<'_> {
         self.store.get_into(table, key, out)
     }
 
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+    fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values, KvError> {
         self.calls[1].fetch_add(1, Relaxed);
-        self.store.get_many(table, keys)
+        self.store.read_many(table, keys, is_doubted)
     }
 
     fn scan(
@@ -362,7 +362,7 @@ fn a_store_that_is_fast_again_does_not_count_as_slow() {
         readers.took(Duration::from_millis(1), 1);
     }
     assert!((0..1_000_000).any(|_| {
-        noted.get_many_doubted(ACCOUNT_NODES, &[&[1][..]]).unwrap();
+        noted.read_many(ACCOUNT_NODES, &[&[1][..]], true).unwrap();
         !readers.is_slow()
     }));
 }

@@ -42,7 +42,7 @@ struct Found {
 impl TrieTables {
     /// Loads the nodes on the paths to keys that are not in memory. Each call of `store` reads some levels of all paths.
     /// `rows_of` returns the rows of a trie: what they were given is used before the store. If each of them is compared
-    /// with its reference ([`RowSource::is_doubted`]), the store may answer with older ones ([`Read::get_many_doubted`]),
+    /// with its reference ([`RowSource::is_doubted`]), the store may answer with older ones ([`Read::read_many`]),
     /// until an answer is wrong. `now` is as in [`CowTrie::get`].
     ///
     /// # Errors
@@ -182,7 +182,7 @@ mod tests {
         cow::tests::{Given, Memory, all_called_nodes},
     };
     use alloy_primitives::{U256, keccak256};
-    use polytrie_kv::{Batch, KeyRange, KvError, Store, Table, Visit};
+    use polytrie_kv::{Batch, KeyRange, KvError, Store, Table, Values, Visit};
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     const ACCOUNTS: Table = Table::new(1, "Accounts", 64);
@@ -216,18 +216,15 @@ mod tests {
             self.store.get_into(table, key, out)
         }
 
-        fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-            self.calls.fetch_add(1, Relaxed);
-            self.store.get_many(table, keys)
-        }
-
-        fn get_many_doubted(
+        fn read_many(
             &self,
             table: Table,
             keys: &[&[u8]],
-        ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-            let mut rows = self.get_many(table, keys)?;
-            for at in 1..rows.len() {
+            is_doubted: bool,
+        ) -> Result<Values, KvError> {
+            self.calls.fetch_add(1, Relaxed);
+            let mut rows = self.store.get_many(table, keys)?;
+            for at in (1..rows.len()).filter(|_| is_doubted) {
                 match at % 5 {
                     0 => rows[at] = None,
                     1 => rows.swap(at, at - 1),

@@ -3,7 +3,7 @@
 use super::{CowTrie, fresh::AT_A_TIME};
 use crate::{Nibbles, Owner, Result, RowSource, Rows, SlotValue, TrieTables};
 use alloy_primitives::{B256, map::HashMap};
-use polytrie_kv::{Batch, Read};
+use polytrie_kv::{Batch, Read, Values};
 
 /// Rows by trie and path; `None` where there is none.
 type Found = HashMap<(Owner, Nibbles), Option<Vec<u8>>>;
@@ -62,7 +62,7 @@ impl RowSource for ReadBefore<'_> {
         self.rest.load(path, out)
     }
 
-    fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Vec<Option<Vec<u8>>>> {
+    fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Values> {
         let found = |path: &Nibbles| self.found.get(&(Some(self.owner), *path)).cloned();
         let known: Option<Vec<_>> =
             if is_doubted { paths.iter().map(found).collect() } else { None };
@@ -104,10 +104,15 @@ mod tests {
             self.store.get_into(table, key, out)
         }
 
-        fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        fn read_many(
+            &self,
+            table: Table,
+            keys: &[&[u8]],
+            is_doubted: bool,
+        ) -> Result<Values, KvError> {
             self.calls.fetch_add(usize::from(!keys.is_empty()), Relaxed);
             self.most.fetch_max(keys.len(), Relaxed);
-            self.store.get_many(table, keys)
+            self.store.read_many(table, keys, is_doubted)
         }
 
         fn scan(
