@@ -10,7 +10,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
     Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Proposal, Result, Wants,
-    WriteSet, ahead::Announced, flat::FlatAhead, read_code,
+    WriteSet, ahead::Announced, read_code,
 };
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) struct ReplicaSession {
     /// Whether hints help this block.
     hinted: bool,
     /// The flat rows that are read ahead.
-    ahead: Announced<FlatAhead>,
+    ahead: Announced,
     /// Whether the workers get writes before the end of the block.
     streamed: bool,
     out: Outbox,
@@ -45,7 +45,8 @@ impl ReplicaSession {
         let core = proposal.change.core.clone();
         let overlay = core.overlay.lock().clone();
         let hinted = core.side.wants_hints();
-        let ahead = FlatAhead::begin(FLAT, core.flat.store(), &core.side.readers);
+        let flat = core.flat.store().clone();
+        let ahead = Announced::begin(&core.side.readers, move |wanted| FLAT.look_at(&flat, wanted));
         Self {
             proposal,
             core,

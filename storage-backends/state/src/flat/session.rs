@@ -1,6 +1,6 @@
 //! One block in progress over flat rows.
 
-use super::{FlatAhead, FlatTables};
+use super::FlatTables;
 use crate::{
     Access, Account, HeadChange, LayerSession, Outcome, Proposal, Result, SlotVisit, UndoRecord,
     Wants, WriteSet,
@@ -58,7 +58,7 @@ pub struct FlatSession<C: FlatChange> {
     /// Number of the block.
     number: u64,
     end: FlatEnd<C>,
-    ahead: Announced<FlatAhead>,
+    ahead: Announced,
     /// The buffer that all reads share.
     value: Vec<u8>,
 }
@@ -73,7 +73,8 @@ impl<C: FlatChange> FlatSession<C> {
         number: u64,
         end: FlatEnd<C>,
     ) -> Self {
-        let ahead = FlatAhead::begin(tables, &store, readers);
+        let below = store.clone();
+        let ahead = Announced::begin(readers, move |wanted| tables.look_at(&below, wanted));
         Self { tables, store, proposal, number, end, ahead, value: Vec::new() }
     }
 }
