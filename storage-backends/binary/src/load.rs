@@ -62,8 +62,7 @@ impl Loader<'_> {
         let GenesisAccount { hash, account, code, slots } = account;
         expect_known(self.store, "account", &hash)?;
         let keys = AccountKeys::new(address_of(self.store, &hash)?);
-        let mut value = Vec::new();
-        FLAT.put_account(&mut self.batch, &hash, &account, &mut value);
+        FLAT.put_account(&mut self.batch, &hash, &account);
         let code = match code {
             Some(code) => {
                 write_codes(&mut self.batch, &[(account.code_hash, code.clone())]);
@@ -76,7 +75,7 @@ impl Loader<'_> {
         for slot in slots {
             let (slot, number) = slot?;
             expect_known(self.store, "slot", &slot)?;
-            FLAT.put_slot(&mut self.batch, (&hash, &slot), &number, &mut value);
+            FLAT.put_slot(&mut self.batch, &hash, &slot, &number);
             self.leaves.set_slot(&keys, &slot_of(self.store, &slot)?, &number);
             self.write_portion()?;
         }

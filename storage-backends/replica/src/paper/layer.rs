@@ -180,10 +180,10 @@ impl Prove for PaperLayer {
 
 /// Writes the flat slots of the state that the trie holds to the engine of a store.
 fn fill_flat(trie: &dyn StateLayer, flat: &Store) -> Result<()> {
-    let (mut rows, mut buffer) = (Batch::new(), Vec::new());
+    let mut rows = Batch::new();
     trie.accounts(B256::ZERO, &mut |account, _| {
         trie.slots(account, B256::ZERO, &mut |slot, value| {
-            FLAT.put_slot(&mut rows, (&account, &slot), &value, &mut buffer);
+            FLAT.put_slot(&mut rows, &account, &slot, &value);
             if rows.byte_len() >= PORTION {
                 flat.engine_write(&std::mem::take(&mut rows))?;
             }

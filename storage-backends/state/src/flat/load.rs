@@ -20,16 +20,16 @@ impl FlatTables {
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
     ) -> Result<()> {
         clear_tables(store, &[self.accounts, self.slots])?;
-        let (mut batch, mut value) = (Batch::new(), Vec::new());
+        let mut batch = Batch::new();
         for account in in_order_of_hash(accounts) {
             let GenesisAccount { hash, account, code, slots } = account?;
-            self.put_account(&mut batch, &hash, &account, &mut value);
+            self.put_account(&mut batch, &hash, &account);
             if let Some(code) = code {
                 write_codes(&mut batch, &[(account.code_hash, code)]);
             }
             for slot in slots {
                 let (slot, number) = slot?;
-                self.put_slot(&mut batch, (&hash, &slot), &number, &mut value);
+                self.put_slot(&mut batch, &hash, &slot, &number);
                 write_chunk(store, &mut batch)?;
             }
             write_chunk(store, &mut batch)?;

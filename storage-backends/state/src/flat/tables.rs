@@ -175,29 +175,14 @@ impl FlatTables {
     }
 
     /// Adds the row of an account.
-    pub fn put_account(
-        &self,
-        batch: &mut Batch,
-        hash: &B256,
-        account: &Account,
-        buffer: &mut Vec<u8>,
-    ) {
-        buffer.clear();
-        encode_account(account, buffer);
-        batch.put(self.accounts, hash.as_slice(), buffer);
+    pub fn put_account(&self, batch: &mut Batch, hash: &B256, account: &Account) {
+        batch.put_with(self.accounts, hash.as_slice(), |row| encode_account(account, row));
     }
 
     /// Adds the row of a slot that is not zero.
-    pub fn put_slot(
-        &self,
-        batch: &mut Batch,
-        (account, slot): (&B256, &B256),
-        value: &U256,
-        buffer: &mut Vec<u8>,
-    ) {
-        buffer.clear();
-        encode_value(value, buffer);
-        batch.put(self.slots, self.slot_key(account, slot).as_slice(), buffer);
+    pub fn put_slot(&self, batch: &mut Batch, account: &B256, slot: &B256, value: &U256) {
+        let key = self.slot_key(account, slot);
+        batch.put_with(self.slots, key.as_slice(), |row| encode_value(value, row));
     }
 
     /// Returns a batch with the rows and code that a write set changes, in a store that holds these tables.
@@ -210,12 +195,10 @@ impl FlatTables {
 
     /// Adds to a batch the rows that a write set changes.
     pub fn write(&self, batch: &mut Batch, writes: &WriteSet) {
-        // No row is longer.
-        let mut buffer = Vec::with_capacity(80);
         for account in writes.accounts() {
             if account.before != account.after {
                 match &account.after {
-                    Some(after) => self.put_account(batch, &account.hash, after, &mut buffer),
+                    Some(after) => self.put_account(batch, &account.hash, after),
                     None => batch.delete(self.accounts, account.hash.as_slice()),
                 }
             }
@@ -226,7 +209,6 @@ impl FlatTables {
     /// Adds the rows of slots that a write set changes. A wiped account is one range deletion. A batch applies its
     /// range deletions first, so slots that are set after the wipe stay.
     pub fn write_slots(&self, batch: &mut Batch, writes: &WriteSet) {
-        let mut buffer = Vec::with_capacity(40);
         for account in writes.accounts() {
             if account.wipe {
                 let prefix = &account.hash[..self.prefix];
@@ -237,8 +219,7 @@ impl FlatTables {
                     let key = self.slot_key(&account.hash, &slot.hash);
                     batch.delete(self.slots, key.as_slice());
                 } else {
-                    let key = (&account.hash, &slot.hash);
-                    self.put_slot(batch, key, &slot.after, &mut buffer);
+                    self.put_slot(batch, &account.hash, &slot.hash, &slot.after);
                 }
             }
         }
