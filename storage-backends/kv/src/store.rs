@@ -249,6 +249,21 @@ impl Store {
         self.handle.engine_write(batch)
     }
 
+    /// Writes a batch with [`engine_write`](Self::engine_write) and empties it, if its keys and values have at least
+    /// so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`engine_write`](Self::engine_write).
+    pub fn engine_write_portion(&self, batch: &mut Batch, bytes: usize) -> Result<()> {
+        if batch.byte_len() < bytes {
+            return Ok(());
+        }
+        let written = self.engine_write(batch);
+        batch.clear();
+        written
+    }
+
     /// Returns the size of the written changes that are not in the engine yet. Some of them, or all, may be durable
     /// in the journal.
     pub fn pending(&self) -> Pending {

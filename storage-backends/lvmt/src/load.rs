@@ -69,9 +69,7 @@ struct Loading<'a> {
 impl Loading<'_> {
     fn push(&mut self, change: KeyChange) -> Result<()> {
         self.changes.push(change);
-        if self.codes.byte_len() >= CODE_BYTES {
-            self.store.engine_write(&std::mem::take(&mut self.codes))?;
-        }
+        self.store.engine_write_portion(&mut self.codes, CODE_BYTES)?;
         if self.changes.len() >= EPOCH_KEYS { self.end_epoch() } else { Ok(()) }
     }
 

@@ -17,7 +17,7 @@ use polytrie_state::{
     in_order_of_hash, write_codes,
 };
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue};
-use std::{cell::RefCell, mem};
+use std::cell::RefCell;
 use trie_db::{ChildReference, ProcessEncodedNode, trie_visit};
 
 /// Bytes of rows that are written in one portion, so that a genesis of any size takes bounded memory.
@@ -105,11 +105,8 @@ impl Loader<'_> {
 
     fn put(&mut self, key: &B256, node: &[u8]) {
         self.batch.put(NODES, key.as_slice(), node);
-        if self.batch.byte_len() >= PORTION {
-            let portion = mem::take(&mut self.batch);
-            if let Err(error) = self.store.engine_write(&portion) {
-                self.failure.get_or_insert(error.into());
-            }
+        if let Err(error) = self.store.engine_write_portion(&mut self.batch, PORTION) {
+            self.failure.get_or_insert(error.into());
         }
     }
 }

@@ -72,19 +72,10 @@ struct Refill<'a> {
     rows: Batch,
 }
 
-impl Refill<'_> {
-    fn write_portion(&mut self) -> Result<()> {
-        if self.rows.byte_len() >= PORTION {
-            self.flat.engine_write(&mem::take(&mut self.rows))?;
-        }
-        Ok(())
-    }
-}
-
 impl LeafCheck for Refill<'_> {
     fn account(&mut self, hash: &B256, account: &Account, _: &mut CheckReport) -> Result<()> {
         FLAT.put_account(&mut self.rows, hash, account);
-        self.write_portion()
+        Ok(self.flat.engine_write_portion(&mut self.rows, PORTION)?)
     }
 
     fn slot(
@@ -95,6 +86,6 @@ impl LeafCheck for Refill<'_> {
         _: &mut CheckReport,
     ) -> Result<()> {
         FLAT.put_slot(&mut self.rows, account, slot, value);
-        self.write_portion()
+        Ok(self.flat.engine_write_portion(&mut self.rows, PORTION)?)
     }
 }

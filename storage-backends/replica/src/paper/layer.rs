@@ -184,9 +184,7 @@ fn fill_flat(trie: &dyn StateLayer, flat: &Store) -> Result<()> {
     trie.accounts(B256::ZERO, &mut |account, _| {
         trie.slots(account, B256::ZERO, &mut |slot, value| {
             FLAT.put_slot(&mut rows, &account, &slot, &value);
-            if rows.byte_len() >= PORTION {
-                flat.engine_write(&std::mem::take(&mut rows))?;
-            }
+            flat.engine_write_portion(&mut rows, PORTION)?;
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(ControlFlow::Continue(()))

@@ -30,17 +30,10 @@ impl FlatTables {
             for slot in slots {
                 let (slot, number) = slot?;
                 self.put_slot(&mut batch, &hash, &slot, &number);
-                write_chunk(store, &mut batch)?;
+                store.engine_write_portion(&mut batch, CHUNK)?;
             }
-            write_chunk(store, &mut batch)?;
+            store.engine_write_portion(&mut batch, CHUNK)?;
         }
         Ok(store.engine_write(&batch)?)
     }
-}
-
-fn write_chunk(store: &Store, batch: &mut Batch) -> Result<()> {
-    if batch.byte_len() >= CHUNK {
-        store.engine_write(&std::mem::take(batch))?;
-    }
-    Ok(())
 }
