@@ -2,12 +2,9 @@
 
 use super::{
     children::Child,
-    node::{CowTrie, Kind, Link, Node},
+    node::{CowTrie, Link, Node},
 };
-use crate::{
-    LeafValue, Nibbles, Owner, Result, RowSource, TrieError, TrieTables,
-    codec::{nibble, path_of},
-};
+use crate::{LeafValue, Nibbles, Owner, Result, RowSource, TrieError, TrieTables, codec::path_of};
 use alloy_primitives::{B256, map::HashMap};
 use polytrie_kv::Read;
 
@@ -127,23 +124,9 @@ impl<'a, V: LeafValue> Step<'a, V> {
                 },
             };
             node.touch(now);
-            match &node.kind {
-                Kind::Leaf(_) => return Ok(false),
-                Kind::Extension { prefix, child } => {
-                    let end = self.depth + prefix.len();
-                    if path_of(&self.key, end).slice(self.depth..) != *prefix {
-                        return Ok(false);
-                    }
-                    self.link = child;
-                    self.depth = end;
-                }
-                Kind::Branch(children) => match children.get(nibble(&self.key, self.depth)) {
-                    Some(Child::Inner(child)) => {
-                        self.link = child;
-                        self.depth += 1;
-                    }
-                    Some(Child::Leaf(_)) | None => return Ok(false),
-                },
+            match node.toward(&self.key, self.depth) {
+                Some((Child::Inner(child), depth)) => (self.link, self.depth) = (child, depth),
+                Some((Child::Leaf(_), _)) | None => return Ok(false),
             }
         }
     }
