@@ -1,7 +1,12 @@
 //! The interface for reading, common to a store's head, a snapshot and an engine.
 
 use crate::{Result, Table};
-use std::ops::ControlFlow;
+use std::{cell::Cell, ops::ControlFlow};
+
+thread_local! {
+    /// The buffer for a value that [`with_row`] reads.
+    static ROW: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A callback for the entries of a scan. It breaks to end the scan early. An error ends the scan, and the scan
 /// returns it.
@@ -127,9 +132,46 @@ pub trait Read: Send + Sync {
     }
 }
 
+/// Reads the value of `key`, and returns what `see` makes of it; `None` if the key is not there. The value is in a buffer
+/// of this thread, so that reading a short one allocates nothing.
+///
+/// # Errors
+///
+/// Those of [`Read::get_into`].
+pub fn with_row<T>(
+    rows: &dyn Read,
+    table: Table,
+    key: &[u8],
+    see: impl FnOnce(&[u8]) -> T,
+) -> Result<Option<T>> {
+    let mut row = ROW.take();
+    row.clear();
+    let found = rows.get_into(table, key, &mut row);
+    let seen = found.map(|found| found.then(|| see(&row)));
+    ROW.set(row);
+    seen
+}
+
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::{Batch, Store};
+
+    /// What sees a row may read another one, which must not change the first.
+    #[test]
+    fn a_row_is_seen_where_it_is_read() {
+        const TABLE: Table = Table::new(1, "table", 9);
+        let store = Store::memory(&[TABLE]).unwrap();
+        let mut batch = Batch::new();
+        batch.put(TABLE, b"a", b"value");
+        batch.put(TABLE, b"b", b"longer value");
+        store.write(batch).unwrap();
+        let length = |key: &[u8]| with_row(&store, TABLE, key, <[u8]>::len).unwrap();
+        let seen = with_row(&store, TABLE, b"a", |row| (length(b"b"), row.to_vec())).unwrap();
+        assert_eq!(seen, Some((Some(12), b"value".to_vec())));
+        assert_eq!((length(b"a"), length(b"none")), (Some(5), None));
+    }
 
     #[test]
     fn ends_of_prefixes() {

@@ -127,7 +127,7 @@ impl StateLayer for LvmtLayer {
     fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
         self.shared.lifecycle.ready()?;
         let snapshot = self.shared.store.snapshot();
-        let record = read_record(&snapshot, &Key::Account(account), &mut Vec::new())?;
+        let record = read_record(&snapshot, &Key::Account(account))?;
         let incarnation = state_of(record.as_ref())?.incarnation;
         visit_slots(&snapshot, &account, incarnation, &from, visit)
     }

@@ -132,7 +132,7 @@ impl StateLayer for ReplicaLayer {
         let flat = self.core.flat.store().snapshot();
         // Keys of slots hold only the beginning of the account's hash, so an account that does not exist may share it
         // with one that does.
-        match FLAT.account(&flat, &account, &mut Vec::new())? {
+        match FLAT.account(&flat, &account)? {
             Some(_) => FLAT.visit_slots(&flat, &account, &from, visit),
             None => Ok(()),
         }

@@ -36,8 +36,6 @@ pub(crate) struct ReplicaSession {
     out: Outbox,
     /// Whether the block is large enough for threads.
     shared: bool,
-    /// The buffer that all reads share.
-    value: Vec<u8>,
 }
 
 impl ReplicaSession {
@@ -58,7 +56,6 @@ impl ReplicaSession {
             streamed: false,
             out: Outbox::default(),
             shared: false,
-            value: Vec::new(),
         }
     }
 
@@ -83,10 +80,10 @@ impl LayerSession for ReplicaSession {
         if let Some(account) = self.tries().and_then(|tries| tries.known_account(hash)) {
             return Ok(account);
         }
-        let Self { core, overlay, ahead, value, .. } = self;
+        let Self { core, overlay, ahead, .. } = self;
         match overlay.account(hash) {
             Some(account) => Ok(account),
-            None => ahead.read(|| FLAT.account(core.flat.store(), hash, value)),
+            None => ahead.read(|| FLAT.account(core.flat.store(), hash)),
         }
     }
 
@@ -94,10 +91,10 @@ impl LayerSession for ReplicaSession {
         if let Some(value) = self.tries().and_then(|tries| tries.known_slot(account, hash)) {
             return Ok(value);
         }
-        let Self { core, overlay, ahead, value, .. } = self;
+        let Self { core, overlay, ahead, .. } = self;
         match overlay.slot(account, hash) {
             Some(value) => Ok(value),
-            None => ahead.read(|| FLAT.slot(core.flat.store(), account, hash, value)),
+            None => ahead.read(|| FLAT.slot(core.flat.store(), account, hash)),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256};
 use arrayvec::ArrayVec;
-use polytrie_kv::{Batch, KeyRange, Read, Store, Table, prefix_end};
+use polytrie_kv::{Batch, KeyRange, Read, Store, Table, prefix_end, with_row};
 use std::ops::ControlFlow;
 
 /// The tables of a flat state.
@@ -52,41 +52,25 @@ impl FlatTables {
         key
     }
 
-    /// Reads the account with this hash; `buffer` is for the bytes of its row.
+    /// Reads the account with this hash.
     ///
     /// # Errors
     ///
     /// If the store fails or the row is damaged.
-    pub fn account(
-        &self,
-        store: &dyn Read,
-        hash: &B256,
-        buffer: &mut Vec<u8>,
-    ) -> Result<Option<Account>> {
-        buffer.clear();
-        let found = store.get_into(self.accounts, hash.as_slice(), buffer)?;
-        found.then(|| decode_account(hash, buffer)).transpose()
+    pub fn account(&self, store: &dyn Read, hash: &B256) -> Result<Option<Account>> {
+        with_row(store, self.accounts, hash.as_slice(), |row| decode_account(hash, row))?
+            .transpose()
     }
 
-    /// Reads a slot by the hashes of its account and of itself; zero if it has no row. `buffer` is for the bytes of
-    /// its row.
+    /// Reads a slot by the hashes of its account and of itself; zero if it has no row.
     ///
     /// # Errors
     ///
     /// Those of [`Self::account`].
-    pub fn slot(
-        &self,
-        store: &dyn Read,
-        account: &B256,
-        slot: &B256,
-        buffer: &mut Vec<u8>,
-    ) -> Result<U256> {
-        buffer.clear();
-        if store.get_into(self.slots, self.slot_key(account, slot).as_slice(), buffer)? {
-            decode_value(account, slot, buffer)
-        } else {
-            Ok(U256::ZERO)
-        }
+    pub fn slot(&self, store: &dyn Read, account: &B256, slot: &B256) -> Result<U256> {
+        let key = self.slot_key(account, slot);
+        with_row(store, self.slots, key.as_slice(), |row| decode_value(account, slot, row))?
+            .unwrap_or(Ok(U256::ZERO))
     }
 
     /// Reads the rows of accounts and slots only to bring them into a cache.
