@@ -11,7 +11,7 @@
 
 use crate::{
     LeafValue, Nibbles, Result, TrieError,
-    codec::{self, path_of},
+    codec::{self, child_path, path_of},
     row::{self, Row, RowChild, RowChildren},
 };
 use alloy_primitives::B256;
@@ -278,8 +278,7 @@ impl<V> Ahead<V> {
                     self.leaves.extend((key >= self.from).then_some((key, value)));
                 }
                 RowChild::Inner(_) => {
-                    let mut path = *branch;
-                    path.push(nibble);
+                    let path = child_path(*branch, nibble);
                     // Rows on the path to `from` sort before it, and are read by themselves.
                     self.rows.extend((refers && path > self.start).then_some(path));
                 }
