@@ -46,9 +46,7 @@ impl Snapshot {
         let (layers, view) = (Layers::default(), shared.view.read().clone());
         Self { inner: Arc::new(Inner { shared: shared.clone(), layers, view, ticket }) }
     }
-}
 
-impl Snapshot {
     /// Whether the engine's rows are on other machines ([`Engine::is_remote`](crate::Engine::is_remote)).
     pub fn is_remote(&self) -> bool {
         self.inner.shared.engine.is_remote()
