@@ -154,14 +154,12 @@ impl StateLayer for ReplicaLayer {
 
 impl Prove for ReplicaLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
-        self.core.lifecycle.ready()?;
-        TRIE.prove(Self::NAME, &self.core.store.snapshot(), address, slots)
+        TRIE.prove(Self::NAME, &self.core.lifecycle.snapshot()?, address, slots)
     }
 }
 
 impl PastWitnesses for ReplicaLayer {
     fn past_witness(&self, back: &[WriteSet], touched: &Touched) -> Result<(B256, Vec<Bytes>)> {
-        self.core.lifecycle.ready()?;
-        TRIE.past_witness(&self.core.store.snapshot(), back, touched)
+        TRIE.past_witness(&self.core.lifecycle.snapshot()?, back, touched)
     }
 }
