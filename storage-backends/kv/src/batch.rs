@@ -1,6 +1,6 @@
 //! The changes of one atomic write.
 
-use crate::{KeyRange, Table};
+use crate::{KeyRange, Result, Table};
 
 /// One change of one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,18 @@ impl<'a> Op<'a> {
         match self {
             Self::Put { key, .. } | Self::Delete { key } => key,
             Self::DeleteRange { from, .. } => from,
+        }
+    }
+
+    /// Checks the lengths of the keys.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Table::check_key`] and [`Table::check_range`].
+    pub fn check(&self, table: Table) -> Result<()> {
+        match self {
+            Self::Put { key, .. } | Self::Delete { key } => table.check_key(key),
+            Self::DeleteRange { from, to } => table.check_range(from, *to),
         }
     }
 

@@ -79,12 +79,7 @@ impl Engine for MemoryEngine {
     }
 
     fn write(&self, changes: &dyn Changes) -> Result<()> {
-        for (table, op) in changes.ops() {
-            match op {
-                Op::Put { key, .. } | Op::Delete { key } => table.check_key(key)?,
-                Op::DeleteRange { from, to } => table.check_range(from, to)?,
-            }
-        }
+        changes.ops().try_for_each(|(table, op)| op.check(table))?;
         let inner = &*self.inner;
         let _writing = inner.writing.lock();
         // The current versions stay until the batch is complete, as for any view.
