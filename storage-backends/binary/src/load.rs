@@ -18,7 +18,7 @@ use alloy_primitives::{B256, Bytes};
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{
     GenesisAccount, PREIMAGE_TABLE, Result, StateError, clear_tables, corrupt, in_order_of_hash,
-    read_code, scan, write_codes,
+    read_code, scan, write_code,
 };
 use std::{mem, ops::ControlFlow};
 
@@ -63,11 +63,9 @@ impl Loader<'_> {
         expect_known(self.store, "account", &hash)?;
         let keys = AccountKeys::new(address_of(self.store, &hash)?);
         FLAT.put_account(&mut self.batch, &hash, &account);
+        write_code(&mut self.batch, &account, code.as_ref());
         let code = match code {
-            Some(code) => {
-                write_codes(&mut self.batch, &[(account.code_hash, code.clone())]);
-                code
-            }
+            Some(code) => code,
             None if account.has_code() => self.code_of_another(&account.code_hash)?,
             None => Default::default(),
         };

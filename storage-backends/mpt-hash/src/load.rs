@@ -14,7 +14,7 @@ use hash_db::Prefix;
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
     CODE_TABLE, GenesisAccount, GenesisAccounts, Result, StateError, clear_tables,
-    in_order_of_hash, write_codes,
+    in_order_of_hash, write_code,
 };
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue};
 use std::cell::RefCell;
@@ -57,9 +57,7 @@ fn account_leaf(
         Loader::keep(loader, leaf)
     });
     let storage_root = build(loader, Some(hash), slots);
-    if let Some(code) = code {
-        write_codes(&mut loader.borrow_mut().batch, &[(account.code_hash, code)]);
-    }
+    write_code(&mut loader.borrow_mut().batch, &account, code.as_ref());
     Ok((hash, encoded(&AccountLeaf::new(&account, storage_root))))
 }
 

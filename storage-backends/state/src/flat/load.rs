@@ -1,7 +1,7 @@
 //! The filling of flat rows from sorted accounts.
 
 use super::FlatTables;
-use crate::{GenesisAccount, Result, clear_tables, in_order_of_hash, write_codes};
+use crate::{GenesisAccount, Result, clear_tables, in_order_of_hash, write_code};
 use polytrie_kv::{Batch, Store};
 
 /// Bytes of rows that are written in one batch.
@@ -24,9 +24,7 @@ impl FlatTables {
         for account in in_order_of_hash(accounts) {
             let GenesisAccount { hash, account, code, slots } = account?;
             self.put_account(&mut batch, &hash, &account);
-            if let Some(code) = code {
-                write_codes(&mut batch, &[(account.code_hash, code)]);
-            }
+            write_code(&mut batch, &account, code.as_ref());
             for slot in slots {
                 let (slot, number) = slot?;
                 self.put_slot(&mut batch, &hash, &slot, &number);
