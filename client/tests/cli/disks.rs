@@ -1,11 +1,11 @@
 //! Tests of full and of read-only disks. They mount file systems and are skipped without the right to
 //! do so.
 
-pub(crate) use crate::mount::Mount;
 use crate::{
     run::polytrie,
     support::{CONDENSE, Data, RPC_COMPAT, assert_fails, check, for_each_layer, head, import},
 };
+use polytrie_kv_testing::Mount;
 use std::fs;
 
 for_each_layer!(a_full_disk, a_read_only_disk);

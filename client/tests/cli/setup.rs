@@ -1,6 +1,7 @@
 //! Tests of `polytrie setup lvmt`, and of the choice of the setup that a command uses.
 
-use crate::{disks::Mount, fixtures::fixture, run::binary, support::CONDENSE};
+use crate::{fixtures::fixture, run::binary, support::CONDENSE};
+use polytrie_kv_testing::Mount;
 use std::{
     ffi::OsStr,
     fs,

@@ -12,8 +12,6 @@ mod branches;
 mod clique_maker;
 #[path = "../common/fixtures.rs"]
 mod fixtures;
-#[path = "../common/mount.rs"]
-mod mount;
 #[path = "../common/run.rs"]
 mod run;
 #[path = "../common/sample.rs"]

@@ -1,10 +1,10 @@
 //! Tests that the chain of a node survives a restart, however the node ended.
 
 use crate::{
-    mount::Mount,
     run::polytrie,
     support::{ALICE, BOB, Devnet, args, layers, quantity, wait_until},
 };
+use polytrie_kv_testing::Mount;
 use serde_json::json;
 use std::{
     fs,

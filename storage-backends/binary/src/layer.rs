@@ -67,8 +67,8 @@ impl BinaryLayer {
 
     /// Returns a reader of the present head.
     fn now(&self) -> Result<BinaryReader> {
-        self.lifecycle.ready()?;
-        BinaryReader::new(self.store.snapshot(), self.options.group_depth, self.options.reads)
+        let rows = self.lifecycle.snapshot()?;
+        BinaryReader::new(rows, self.options.group_depth, self.options.reads)
     }
 }
 
@@ -116,13 +116,11 @@ impl StateLayer for BinaryLayer {
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
-        self.lifecycle.ready()?;
-        FLAT.visit_accounts(&self.store.snapshot(), &from, visit)
+        FLAT.visit_accounts(&self.lifecycle.snapshot()?, &from, visit)
     }
 
     fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
-        self.lifecycle.ready()?;
-        FLAT.visit_slots(&self.store.snapshot(), &account, &from, visit)
+        FLAT.visit_slots(&self.lifecycle.snapshot()?, &account, &from, visit)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {

@@ -18,7 +18,7 @@ use alloy_primitives::{B256, Bytes};
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{
     GenesisAccount, PREIMAGE_TABLE, Result, StateError, clear_tables, corrupt, in_order_of_hash,
-    read_code, scan, write_codes,
+    read_code, scan, write_code,
 };
 use std::{mem, ops::ControlFlow};
 
@@ -62,13 +62,10 @@ impl Loader<'_> {
         let GenesisAccount { hash, account, code, slots } = account;
         expect_known(self.store, "account", &hash)?;
         let keys = AccountKeys::new(address_of(self.store, &hash)?);
-        let mut value = Vec::new();
-        FLAT.put_account(&mut self.batch, &hash, &account, &mut value);
+        FLAT.put_account(&mut self.batch, &hash, &account);
+        write_code(&mut self.batch, &account, code.as_ref());
         let code = match code {
-            Some(code) => {
-                write_codes(&mut self.batch, &[(account.code_hash, code.clone())]);
-                code
-            }
+            Some(code) => code,
             None if account.has_code() => self.code_of_another(&account.code_hash)?,
             None => Default::default(),
         };
@@ -76,7 +73,7 @@ impl Loader<'_> {
         for slot in slots {
             let (slot, number) = slot?;
             expect_known(self.store, "slot", &slot)?;
-            FLAT.put_slot(&mut self.batch, (&hash, &slot), &number, &mut value);
+            FLAT.put_slot(&mut self.batch, &hash, &slot, &number);
             self.leaves.set_slot(&keys, &slot_of(self.store, &slot)?, &number);
             self.write_portion()?;
         }

@@ -40,12 +40,11 @@ impl BinaryReader {
 
 impl StateReader for BinaryReader {
     fn account(&self, address: &Address) -> Result<Option<Account>> {
-        self.view().account(address, &hash_address(address), &mut Vec::new())
+        self.view().account(address, &hash_address(address))
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
-        let (account, hash) = (hash_address(address), hash_slot(slot));
-        self.view().slot((address, &account), (slot, &hash), &mut Vec::new())
+        self.view().slot((address, &hash_address(address)), (slot, &hash_slot(slot)))
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {

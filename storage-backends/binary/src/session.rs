@@ -73,9 +73,8 @@ impl FlatChange for Move {
         &self,
         (_, store): (&FlatTables, &Store),
         (address, hash): (&Address, &B256),
-        buffer: &mut Vec<u8>,
     ) -> Result<Option<Account>> {
-        self.view(store).account(address, hash, buffer)
+        self.view(store).account(address, hash)
     }
 
     fn slot(
@@ -83,9 +82,8 @@ impl FlatChange for Move {
         (_, store): (&FlatTables, &Store),
         account: (&Address, &B256),
         slot: (&U256, &B256),
-        buffer: &mut Vec<u8>,
     ) -> Result<U256> {
-        self.view(store).slot(account, slot, buffer)
+        self.view(store).slot(account, slot)
     }
 }
 

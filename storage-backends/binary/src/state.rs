@@ -21,19 +21,14 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Reads an account; `buffer` is for the bytes of its row.
+    /// Reads an account.
     ///
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    pub(crate) fn account(
-        &self,
-        address: &Address,
-        hash: &B256,
-        buffer: &mut Vec<u8>,
-    ) -> Result<Option<Account>> {
+    pub(crate) fn account(&self, address: &Address, hash: &B256) -> Result<Option<Account>> {
         match self.reads {
-            Reads::Flat => FLAT.account(self.tree.rows, hash, buffer),
+            Reads::Flat => FLAT.account(self.tree.rows, hash),
             Reads::Tree => {
                 let keys = AccountKeys::new(*address);
                 let leaves = self.tree.leaves(self.root, &keys.header)?;
@@ -47,10 +42,9 @@ impl View<'_> {
         &self,
         (address, account): (&Address, &B256),
         (slot, hash): (&U256, &B256),
-        buffer: &mut Vec<u8>,
     ) -> Result<U256> {
         match self.reads {
-            Reads::Flat => FLAT.slot(self.tree.rows, account, hash, buffer),
+            Reads::Flat => FLAT.slot(self.tree.rows, account, hash),
             Reads::Tree => {
                 let key = AccountKeys::new(*address).slot(slot);
                 let leaves = self.tree.leaves(self.root, &key.stem)?;

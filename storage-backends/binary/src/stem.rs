@@ -55,9 +55,14 @@ impl Leaves {
         Ok(())
     }
 
+    /// Whether there are no leaves, and so no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the hash of the stem's node; `None` if there are no leaves, and so no node.
     pub(crate) fn hash(&self, stem: &Stem) -> Option<B256> {
-        (!self.0.is_empty()).then(|| hash_stem(stem, &root_of(&self.0, LEVELS)))
+        (!self.is_empty()).then(|| hash_stem(stem, &root_of(&self.0, LEVELS)))
     }
 
     /// Appends the encoded row.

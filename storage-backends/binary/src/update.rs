@@ -69,14 +69,11 @@ impl Update {
     /// Adds the changed rows to a batch.
     pub(crate) fn write(&self, batch: &mut Batch) {
         put_stems(batch, &self.stems);
-        let mut row = Vec::new();
         for (key, node) in &self.groups {
             let (key, length) = key.bytes();
             match node {
                 Some(node) => {
-                    row.clear();
-                    group::encode(node, &mut row);
-                    batch.put(GROUPS, &key[..length], &row);
+                    batch.put_with(GROUPS, &key[..length], |row| group::encode(node, row));
                 }
                 None => batch.delete(GROUPS, &key[..length]),
             }
@@ -126,12 +123,9 @@ pub(crate) fn changed_stems<T: Send>(
 
 /// Adds the rows of changed stems to a batch.
 pub(crate) fn put_stems(batch: &mut Batch, stems: &[(Stem, Leaves)]) {
-    let mut row = Vec::new();
     for (stem, leaves) in stems {
-        row.clear();
-        leaves.encode(&mut row);
-        match row.is_empty() {
-            false => batch.put(STEMS, &stem.0, &row),
+        match leaves.is_empty() {
+            false => batch.put_with(STEMS, &stem.0, |row| leaves.encode(row)),
             true => batch.delete(STEMS, &stem.0),
         }
     }

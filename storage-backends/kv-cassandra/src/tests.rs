@@ -505,7 +505,7 @@ fn keys_of_a_partition_share_requests() {
     let before = link.line.left();
     let found = view.get_many(TABLES[2], &asked).unwrap();
     assert!(found.iter().zip(&keys).all(|(row, key)| row.as_ref() == Some(key)));
-    assert_eq!(view.get_many_doubted(TABLES[2], &asked).unwrap().len(), keys.len());
+    assert_eq!(view.read_many(TABLES[2], &asked, true).unwrap().len(), keys.len());
     let requests = before - link.line.left();
     assert!(requests < 50, "{requests}");
 }

@@ -11,7 +11,7 @@ use crate::{
     head::cql,
     scan,
 };
-use polytrie_kv::{KeyRange, Read, Result, Table, Ticket, Visit};
+use polytrie_kv::{KeyRange, Read, Result, Table, Ticket, Values, Visit};
 use scylla::statement::Consistency;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -73,41 +73,6 @@ impl CassandraView {
                 keys => ask_some(&link, &store, table, keys, version, agree).await,
             }
         }
-    }
-
-    /// Sends all requests at once, within the limits of [`Flight`]. Keys of a partition share a request.
-    fn read_many(
-        &self,
-        table: Table,
-        keys: &[&[u8]],
-        agree: Consistency,
-    ) -> Result<Vec<Option<Vec<u8>>>> {
-        self.shared.expect_table(table)?;
-        keys.iter().try_for_each(|key| table.check_key(key))?;
-        let mut partitions: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
-        for (place, key) in keys.iter().enumerate() {
-            partitions.entry(bucket(table, key)).or_default().push(place);
-        }
-        let mut rows: Vec<Option<Versioned>> = vec![None; keys.len()];
-        let mut take = |(places, found): (Vec<usize>, Vec<Option<Versioned>>)| {
-            places.into_iter().zip(found).for_each(|(place, row)| rows[place] = row);
-        };
-        partitions.retain(|bucket, _| self.shared.buckets.contains(table, bucket));
-        // Rows under numbers may be blocks, of which many would be too much for one answer.
-        let together = if is_numbered(table) { 1 } else { TOGETHER };
-        let mut flight = Flight::new(&self.shared.cluster);
-        for places in partitions.values().flat_map(|places| places.chunks(together)) {
-            let some: Vec<Vec<u8>> = places.iter().map(|place| keys[*place].to_vec()).collect();
-            let (bytes, places) = (some.iter().map(Vec::len).sum(), places.to_vec());
-            let request = self.request(table, some, agree);
-            flight.push(bytes, async move { Ok((places, request.await?)) }, &mut take)?;
-        }
-        flight.finish(&mut take)?;
-        self.expect_whole()?;
-        let value = |(row, key): (Option<Versioned>, &&[u8])| {
-            row.and_then(|row| self.value(table, key, row))
-        };
-        Ok(rows.into_iter().zip(keys).map(value).collect())
     }
 
     /// Fails if another process may have removed rows that were just read, so that a removed row is not taken for a
@@ -203,13 +168,36 @@ impl Read for CassandraView {
         Ok(value.is_some())
     }
 
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.read_many(table, keys, Consistency::Quorum)
-    }
-
-    /// Asks one replica for each row, which is half the work for the nodes.
-    fn get_many_doubted(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.read_many(table, keys, Consistency::One)
+    /// Sends all requests at once, within the limits of [`Flight`]. Keys of a partition share a request. An answer that may
+    /// be wrong is asked of one replica, which is half the work for the nodes.
+    fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values> {
+        self.shared.expect_table(table)?;
+        keys.iter().try_for_each(|key| table.check_key(key))?;
+        let agree = if is_doubted { Consistency::One } else { Consistency::Quorum };
+        let mut partitions: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+        for (place, key) in keys.iter().enumerate() {
+            partitions.entry(bucket(table, key)).or_default().push(place);
+        }
+        let mut rows: Vec<Option<Versioned>> = vec![None; keys.len()];
+        let mut take = |(places, found): (Vec<usize>, Vec<Option<Versioned>>)| {
+            places.into_iter().zip(found).for_each(|(place, row)| rows[place] = row);
+        };
+        partitions.retain(|bucket, _| self.shared.buckets.contains(table, bucket));
+        // Rows under numbers may be blocks, of which many would be too much for one answer.
+        let together = if is_numbered(table) { 1 } else { TOGETHER };
+        let mut flight = Flight::new(&self.shared.cluster);
+        for places in partitions.values().flat_map(|places| places.chunks(together)) {
+            let some: Vec<Vec<u8>> = places.iter().map(|place| keys[*place].to_vec()).collect();
+            let (bytes, places) = (some.iter().map(Vec::len).sum(), places.to_vec());
+            let request = self.request(table, some, agree);
+            flight.push(bytes, async move { Ok((places, request.await?)) }, &mut take)?;
+        }
+        flight.finish(&mut take)?;
+        self.expect_whole()?;
+        let value = |(row, key): (Option<Versioned>, &&[u8])| {
+            row.and_then(|row| self.value(table, key, row))
+        };
+        Ok(rows.into_iter().zip(keys).map(value).collect())
     }
 
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {

@@ -91,19 +91,15 @@ impl Shared {
     fn check(&self, changes: &dyn Changes) -> Result<()> {
         for (table, op) in changes.ops() {
             self.expect_table(table)?;
-            match op {
-                Op::Put { key, value } => {
-                    table.check_key(key)?;
-                    if value.len() > LONGEST_VALUE {
-                        let (name, found) = (table.name, value.len());
-                        let reason = format!(
-                            "a value of {found} bytes in the table {name}, expected at most {LONGEST_VALUE}; keep this chain under another engine"
-                        );
-                        return Err(failed("writing", reason));
-                    }
-                }
-                Op::Delete { key } => table.check_key(key)?,
-                Op::DeleteRange { from, to } => table.check_range(from, to)?,
+            op.check(table)?;
+            if let Op::Put { value, .. } = op
+                && value.len() > LONGEST_VALUE
+            {
+                let (name, found) = (table.name, value.len());
+                let reason = format!(
+                    "a value of {found} bytes in the table {name}, expected at most {LONGEST_VALUE}; keep this chain under another engine"
+                );
+                return Err(failed("writing", reason));
             }
         }
         Ok(())

@@ -63,13 +63,12 @@ impl Engine for RocksEngine {
         // Of the changes of one key in a write batch the last one wins.
         let mut writes = WriteBatch::with_capacity_bytes(bytes + count * 8);
         for (table, range) in changes.deleted_ranges() {
-            table.check_range(range.from, range.to)?;
             if !range.is_empty() {
                 writes.delete_range_cf(family(table)?, range.from, range.to.unwrap_or(&Table::END));
             }
         }
         for (table, op) in changes.ops() {
-            table.check_key(if let Op::DeleteRange { .. } = op { &[] } else { op.key() })?;
+            op.check(table)?;
             match op {
                 Op::Put { key, value } => writes.put_cf(family(table)?, key, value),
                 Op::Delete { key } => writes.delete_cf(family(table)?, key),

@@ -4,7 +4,9 @@
 
 use crate::{RocksEngine, RocksOptions};
 use polytrie_kv::{Batch, Engine, KeyRange, KvError, Read as _, Store, StoreOptions, Table};
-use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, skipped, store_suite};
+use polytrie_kv_testing::{
+    Mount, TABLES, batch, engine_suite, entries, megabyte, skipped, store_suite,
+};
 use rocksdb::properties;
 use std::{path::Path, sync::Arc};
 use tempfile::TempDir;
@@ -47,31 +49,10 @@ fn passes_the_store_suite() {
     store_suite(|| open(dir.path()));
 }
 
-fn batch(rows: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> Batch {
-    let mut batch = Batch::new();
-    for (key, value) in rows {
-        batch.put(TABLES[0], &key, &value);
-    }
-    batch
-}
-
-/// Rows of one batch, about 1 MiB, at random places of the table.
-fn megabyte(number: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut random = Random::new(number);
-    let mut rows: Vec<_> = (0..4_000).map(|_| (random.bytes(32), random.bytes(230))).collect();
-    rows.sort();
-    rows
-}
-
 #[test]
 fn a_full_disk_loses_nothing() {
     let dir = TempDir::new().unwrap();
-    let mut mount = std::process::Command::new("mount");
-    let mount = mount.args(["-t", "tmpfs", "-o", "size=48m", "tmpfs"]).arg(dir.path());
-    if !mount.output().is_ok_and(|output| output.status.success()) {
-        return skipped("this process may not mount a tmpfs");
-    }
-    let _mounted = Mounted(dir.path());
+    let Some(_mount) = Mount::new(dir.path().into(), "48m") else { return };
     let path = dir.path().join("db");
     // A file that the test deletes, as a user would, to free space.
     let reserve = dir.path().join("reserve");
@@ -181,14 +162,4 @@ fn views_outlive_the_engine() {
     assert!(matches!(error, KvError::InUse { .. }), "{error}");
     drop(view);
     open(dir.path());
-}
-
-struct Mounted<'a>(&'a Path);
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        // Lazily: a panicking test may still have files open.
-        let unmounted = std::process::Command::new("umount").arg("-l").arg(self.0).status();
-        assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking());
-    }
 }

@@ -1,7 +1,7 @@
 //! A consistent view of a database.
 
 use crate::engine::Database;
-use polytrie_kv::{KeyRange, Read, Result, Table, Visit};
+use polytrie_kv::{KeyRange, Read, Result, Table, Values, Visit};
 use rocksdb::{DB, DBPinnableSlice, ReadOptions, Snapshot};
 use std::{fmt, sync::Arc};
 
@@ -47,7 +47,7 @@ impl Read for RocksView {
         Ok(value.is_some())
     }
 
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn read_many(&self, table: Table, keys: &[&[u8]], _: bool) -> Result<Values> {
         keys.iter().try_for_each(|key| table.check_key(key))?;
         let Some(family) = self.db.family(table)? else { return Ok(vec![None; keys.len()]) };
         let sorted = keys.is_sorted();

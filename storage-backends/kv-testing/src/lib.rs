@@ -8,6 +8,7 @@ mod disk;
 mod engine;
 mod fault;
 mod model;
+mod mount;
 mod random;
 mod requests;
 mod skip;
@@ -19,6 +20,7 @@ pub use disk::{
 pub use engine::{TABLES, engine_suite};
 pub use fault::{BeforeReads, Fault, FaultEngine, KeepsRows, Remote, SlowEngine};
 pub use model::{Model, store_suite};
+pub use mount::Mount;
 pub use random::{Random, SEED, env_number};
 pub use requests::{Made, Requests};
 pub use skip::skipped;
@@ -27,7 +29,7 @@ pub use wrapped::Wrapped;
 #[doc(hidden)]
 pub use polytrie_kv as kv;
 
-use polytrie_kv::{Entry, KeyRange, Read, Table};
+use polytrie_kv::{Batch, Entry, KeyRange, Read, Table};
 use std::ops::ControlFlow;
 
 /// Reads all entries of a range, in its order.
@@ -44,4 +46,21 @@ pub fn entries(reader: &(impl Read + ?Sized), table: Table, range: KeyRange<'_>)
         })
         .expect("scan");
     entries
+}
+
+/// Returns a batch that puts rows into the first of the [`TABLES`].
+pub fn batch(rows: impl IntoIterator<Item = Entry>) -> Batch {
+    let mut batch = Batch::new();
+    for (key, value) in rows {
+        batch.put(TABLES[0], &key, &value);
+    }
+    batch
+}
+
+/// Returns the rows of one batch, about 1 MiB, at random places of a table.
+pub fn megabyte(number: u64) -> Vec<Entry> {
+    let mut random = Random::new(number);
+    let mut rows: Vec<_> = (0..4_000).map(|_| (random.bytes(32), random.bytes(230))).collect();
+    rows.sort();
+    rows
 }

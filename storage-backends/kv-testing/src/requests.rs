@@ -1,7 +1,7 @@
 //! Engines and readers that count what is asked of them.
 
 use crate::Wrapped;
-use polytrie_kv::{Engine, KeyRange, KvError, Read, Table, View, Visit};
+use polytrie_kv::{Engine, KeyRange, KvError, Read, Table, Values, View, Visit};
 use std::{
     ops::Deref,
     sync::{
@@ -84,18 +84,9 @@ impl<T: Deref<Target: Read> + Send + Sync> Read for Requests<T> {
         self.inner.get_into(table, key, out)
     }
 
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+    fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values, KvError> {
         self.made.of_many(keys);
-        self.inner.get_many(table, keys)
-    }
-
-    fn get_many_doubted(
-        &self,
-        table: Table,
-        keys: &[&[u8]],
-    ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        self.made.of_many(keys);
-        self.inner.get_many_doubted(table, keys)
+        self.inner.read_many(table, keys, is_doubted)
     }
 
     fn scan(

@@ -1,6 +1,6 @@
 //! The changes of one atomic write.
 
-use crate::{KeyRange, Table};
+use crate::{KeyRange, Result, Table};
 
 /// One change of one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,18 @@ impl<'a> Op<'a> {
         match self {
             Self::Put { key, .. } | Self::Delete { key } => key,
             Self::DeleteRange { from, .. } => from,
+        }
+    }
+
+    /// Checks the lengths of the keys.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Table::check_key`] and [`Table::check_range`].
+    pub fn check(&self, table: Table) -> Result<()> {
+        match self {
+            Self::Put { key, .. } | Self::Delete { key } => table.check_key(key),
+            Self::DeleteRange { from, to } => table.check_range(from, *to),
         }
     }
 
@@ -129,19 +141,26 @@ impl Batch {
 
     /// Sets `key` to `value`.
     pub fn put(&mut self, table: Table, key: &[u8], value: &[u8]) {
-        self.push(table, Kind::Put, key, value);
+        self.put_with(table, key, |bytes| bytes.extend_from_slice(value));
+    }
+
+    /// Sets `key` to the bytes that `encode` appends.
+    pub fn put_with(&mut self, table: Table, key: &[u8], encode: impl FnOnce(&mut Vec<u8>)) {
+        self.push(table, Kind::Put, key, encode);
     }
 
     /// Removes `key`; it need not be there.
     pub fn delete(&mut self, table: Table, key: &[u8]) {
-        self.push(table, Kind::Delete, key, &[]);
+        self.push(table, Kind::Delete, key, |_| ());
     }
 
     /// Removes every key in `from..to`; `None` means the end of the table.
     pub fn delete_range(&mut self, table: Table, from: &[u8], to: Option<&[u8]>) {
         match to {
-            Some(to) => self.push(table, Kind::DeleteRange, from, to),
-            None => self.push(table, Kind::DeleteFrom, from, &[]),
+            Some(to) => {
+                self.push(table, Kind::DeleteRange, from, |bytes| bytes.extend_from_slice(to));
+            }
+            None => self.push(table, Kind::DeleteFrom, from, |_| ()),
         }
     }
 
@@ -223,10 +242,11 @@ impl Batch {
         }
     }
 
-    fn push(&mut self, table: Table, kind: Kind, key: &[u8], value: &[u8]) {
+    fn push(&mut self, table: Table, kind: Kind, key: &[u8], encode: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
+        encode(&mut self.bytes);
+        let value_len = self.bytes.len() - start - key.len();
         self.records.push(Record {
             table,
             kind,
@@ -234,7 +254,7 @@ impl Batch {
             // A key or value of 4 GiB cannot be built here: `Store::write` refuses long keys, and no value
             // comes near.
             key_len: key.len() as u32,
-            value_len: value.len() as u32,
+            value_len: value_len as u32,
         });
     }
 }

@@ -53,7 +53,7 @@ pub use mdbx::{MdbxEngine, MdbxOptions};
 pub use memory::MemoryEngine;
 pub use options::{Durability, StoreOptions};
 pub use own_reads::EngineReads;
-pub use read::{Entry, KeyRange, Read, Visit, prefix_end};
+pub use read::{Entry, KeyRange, Read, Values, Visit, prefix_end, with_row};
 pub use scratch::{Part, Scratch};
 pub use snapshot::Snapshot;
 pub use sorter::{Run, Sortable, Sorter};

@@ -1,8 +1,8 @@
 //! An engine in memory, for tests and throw-away devnets.
 
 use crate::{
-    Changes, Engine, KeyRange, Live, LiveSet, Op, Read, Result, Table, Ticket, Versions, View,
-    Visit,
+    Changes, Engine, KeyRange, Live, LiveSet, Op, Read, Result, Table, Ticket, Values, Versions,
+    View, Visit,
     chunk::{Chunk, scan_in_chunks},
 };
 use parking_lot::{Mutex, RwLock};
@@ -79,12 +79,7 @@ impl Engine for MemoryEngine {
     }
 
     fn write(&self, changes: &dyn Changes) -> Result<()> {
-        for (table, op) in changes.ops() {
-            match op {
-                Op::Put { key, .. } | Op::Delete { key } => table.check_key(key)?,
-                Op::DeleteRange { from, to } => table.check_range(from, to)?,
-            }
-        }
+        changes.ops().try_for_each(|(table, op)| op.check(table))?;
         let inner = &*self.inner;
         let _writing = inner.writing.lock();
         // The current versions stay until the batch is complete, as for any view.
@@ -203,7 +198,7 @@ impl Read for MemoryView {
     }
 
     /// Reads all keys under one lock.
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn read_many(&self, table: Table, keys: &[&[u8]], _: bool) -> Result<Values> {
         let state = self.inner.state.read();
         let entries = state.tables.get(&table.id);
         let get = |key: &&[u8]| {

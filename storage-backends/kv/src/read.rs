@@ -1,7 +1,12 @@
 //! The interface for reading, common to a store's head, a snapshot and an engine.
 
 use crate::{Result, Table};
-use std::ops::ControlFlow;
+use std::{cell::Cell, ops::ControlFlow};
+
+thread_local! {
+    /// The buffer for a value that [`with_row`] reads.
+    static ROW: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A callback for the entries of a scan. It breaks to end the scan early. An error ends the scan, and the scan
 /// returns it.
@@ -9,6 +14,9 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
 /// A key with its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
+
+/// The values of many keys, in the order of the keys; `None` for a key that is not there.
+pub type Values = Vec<Option<Vec<u8>>>;
 
 /// A range of keys, `from` included, `to` excluded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,24 +84,27 @@ pub trait Read: Send + Sync {
     /// Those of [`Self::get_into`], and those that `visit` returns.
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()>;
 
-    /// Reads the values of many keys, in the order of the keys; `None` for a key that is not there. The keys need not
-    /// be sorted and may repeat. Engines mostly read them faster than one by one, above all if they are sorted.
+    /// Reads the values of many keys. The keys need not be sorted and may repeat. Engines mostly read them faster than
+    /// one by one, above all if they are sorted.
+    ///
+    /// With `is_doubted` the caller notices wrong answers and asks for them again: a value may be an older one, or missing.
+    /// An engine that asks several machines for a sure answer may ask one of them.
     ///
     /// # Errors
     ///
     /// Those of [`Self::get_into`].
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values> {
+        let _ = is_doubted;
         keys.iter().map(|key| self.get(table, key)).collect()
     }
 
-    /// Reads many keys as [`Self::get_many`] does, for a caller that notices wrong answers and asks for them again: a value
-    /// may be an older one, or missing. An engine that asks several machines for a sure answer may ask one of them.
+    /// Reads the values of many keys, all of them sure; see [`Self::read_many`].
     ///
     /// # Errors
     ///
     /// Those of [`Self::get_into`].
-    fn get_many_doubted(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.get_many(table, keys)
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Values> {
+        self.read_many(table, keys, false)
     }
 
     /// Reads the value of `key`.
@@ -121,9 +132,46 @@ pub trait Read: Send + Sync {
     }
 }
 
+/// Reads the value of `key`, and returns what `see` makes of it; `None` if the key is not there. The value is in a buffer
+/// of this thread, so that reading a short one allocates nothing.
+///
+/// # Errors
+///
+/// Those of [`Read::get_into`].
+pub fn with_row<T>(
+    rows: &dyn Read,
+    table: Table,
+    key: &[u8],
+    see: impl FnOnce(&[u8]) -> T,
+) -> Result<Option<T>> {
+    let mut row = ROW.take();
+    row.clear();
+    let found = rows.get_into(table, key, &mut row);
+    let seen = found.map(|found| found.then(|| see(&row)));
+    ROW.set(row);
+    seen
+}
+
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::{Batch, Store};
+
+    /// What sees a row may read another one, which must not change the first.
+    #[test]
+    fn a_row_is_seen_where_it_is_read() {
+        const TABLE: Table = Table::new(1, "table", 9);
+        let store = Store::memory(&[TABLE]).unwrap();
+        let mut batch = Batch::new();
+        batch.put(TABLE, b"a", b"value");
+        batch.put(TABLE, b"b", b"longer value");
+        store.write(batch).unwrap();
+        let length = |key: &[u8]| with_row(&store, TABLE, key, <[u8]>::len).unwrap();
+        let seen = with_row(&store, TABLE, b"a", |row| (length(b"b"), row.to_vec())).unwrap();
+        assert_eq!(seen, Some((Some(12), b"value".to_vec())));
+        assert_eq!((length(b"a"), length(b"none")), (Some(5), None));
+    }
 
     #[test]
     fn ends_of_prefixes() {

@@ -194,10 +194,7 @@ impl Part {
                 Op::Delete { key } => rows.delete(into, &self.key(table, key)),
                 Op::DeleteRange { .. } => continue,
             }
-            if rows.byte_len() >= PORTION {
-                opened.store.engine_write(&rows)?;
-                rows.clear();
-            }
+            opened.store.engine_write_portion(&mut rows, PORTION)?;
         }
         opened.store.engine_write(&rows)
     }

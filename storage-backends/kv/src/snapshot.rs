@@ -1,7 +1,7 @@
 //! Snapshots: a store at one moment.
 
 use crate::{
-    KeyRange, Read, Result, Table, Ticket, Visit,
+    KeyRange, Read, Result, Table, Ticket, Values, Visit,
     counters::Counters,
     flush::StoreState,
     overlay::{Found, Layers, hash, scan},
@@ -46,9 +46,7 @@ impl Snapshot {
         let (layers, view) = (Layers::default(), shared.view.read().clone());
         Self { inner: Arc::new(Inner { shared: shared.clone(), layers, view, ticket }) }
     }
-}
 
-impl Snapshot {
     /// Whether the engine's rows are on other machines ([`Engine::is_remote`](crate::Engine::is_remote)).
     pub fn is_remote(&self) -> bool {
         self.inner.shared.engine.is_remote()
@@ -59,14 +57,17 @@ impl Snapshot {
     pub fn gathers(&self) -> bool {
         self.is_remote() && self.inner.view.recent.is_some()
     }
+}
 
-    /// Reads many keys; the engine's answers are sure or, with `is_doubted`, perhaps wrong.
-    fn read_many(
-        &self,
-        table: Table,
-        keys: &[&[u8]],
-        is_doubted: bool,
-    ) -> Result<Vec<Option<Vec<u8>>>> {
+impl Read for Snapshot {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        let Inner { shared, layers, view, ticket } = &*self.inner;
+        let position = shared.tables.key_position(table, key)?;
+        let known = shared.overlay_get(layers, (position, key), ticket.seq(), out);
+        known.map_or_else(|| shared.engine_get(view, table, key, out), Ok)
+    }
+
+    fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values> {
         let Inner { shared, layers, view, ticket } = &*self.inner;
         let mut values = vec![None; keys.len()];
         // Indices of the keys that no layer knows and the engine must look up.
@@ -88,23 +89,6 @@ impl Snapshot {
             values[place] = value;
         }
         Ok(values)
-    }
-}
-
-impl Read for Snapshot {
-    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        let Inner { shared, layers, view, ticket } = &*self.inner;
-        let position = shared.tables.key_position(table, key)?;
-        let known = shared.overlay_get(layers, (position, key), ticket.seq(), out);
-        known.map_or_else(|| shared.engine_get(view, table, key, out), Ok)
-    }
-
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.read_many(table, keys, false)
-    }
-
-    fn get_many_doubted(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.read_many(table, keys, true)
     }
 
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {
@@ -196,15 +180,12 @@ impl StoreState {
         table: Table,
         keys: &[&[u8]],
         is_doubted: bool,
-    ) -> Result<Vec<Option<Vec<u8>>>> {
+    ) -> Result<Values> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let started = self.counters.as_ref().map(|_| Instant::now());
-        let found = match is_doubted {
-            true => view.view.get_many_doubted(table, keys)?,
-            false => view.view.get_many(table, keys)?,
-        };
+        let found = view.view.read_many(table, keys, is_doubted)?;
         if let (Some(counters), Some(started)) = (&self.counters, started) {
             let bytes = found.iter().flatten().map(Vec::len).sum();
             let is_remote = self.engine.is_remote();

@@ -2,7 +2,7 @@
 
 use crate::{
     Batch, CountersSnapshot, Durability, Engine, KeyRange, KvError, LiveSet, MemoryEngine, Read,
-    Result, Scratch, Snapshot, StoreOptions, Table, TableStats, Visit,
+    Result, Scratch, Snapshot, StoreOptions, Table, TableStats, Values, Visit,
     counters::Counters,
     flush::{Control, StoreState, Unflushed},
     journal::{self, Damage, Recovered},
@@ -249,6 +249,21 @@ impl Store {
         self.handle.engine_write(batch)
     }
 
+    /// Writes a batch with [`engine_write`](Self::engine_write) and empties it, if its keys and values have at least
+    /// so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`engine_write`](Self::engine_write).
+    pub fn engine_write_portion(&self, batch: &mut Batch, bytes: usize) -> Result<()> {
+        if batch.byte_len() < bytes {
+            return Ok(());
+        }
+        let written = self.engine_write(batch);
+        batch.clear();
+        written
+    }
+
     /// Returns the size of the written changes that are not in the engine yet. Some of them, or all, may be durable
     /// in the journal.
     pub fn pending(&self) -> Pending {
@@ -329,12 +344,8 @@ impl Read for Store {
         known.map_or_else(|| shared.engine_get(&shared.view.read(), table, key, out), Ok)
     }
 
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.snapshot().get_many(table, keys)
-    }
-
-    fn get_many_doubted(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.snapshot().get_many_doubted(table, keys)
+    fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values> {
+        self.snapshot().read_many(table, keys, is_doubted)
     }
 
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<()> {

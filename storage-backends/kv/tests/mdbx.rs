@@ -6,7 +6,9 @@ use polytrie_kv::{
     Batch, Durability, Engine, KeyRange, KvError, MdbxEngine, MdbxOptions, Read as _, Store,
     StoreOptions, Table,
 };
-use polytrie_kv_testing::{Model, Random, TABLES, engine_suite, entries, skipped, store_suite};
+use polytrie_kv_testing::{
+    Model, Mount, Random, TABLES, batch, engine_suite, entries, megabyte, store_suite,
+};
 use std::{path::Path, sync::Arc};
 use tempfile::TempDir;
 
@@ -29,22 +31,6 @@ fn passes_the_engine_suite() {
 fn passes_the_store_suite() {
     let dir = TempDir::new().unwrap();
     store_suite(|| open(dir.path()));
-}
-
-fn batch(rows: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> Batch {
-    let mut batch = Batch::new();
-    for (key, value) in rows {
-        batch.put(TABLES[0], &key, &value);
-    }
-    batch
-}
-
-/// Returns the rows of one batch, about 1 MiB, at random places of the table.
-fn megabyte(number: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut random = Random::new(number);
-    let mut rows: Vec<_> = (0..4_000).map(|_| (random.bytes(32), random.bytes(230))).collect();
-    rows.sort();
-    rows
 }
 
 /// Writes until a write fails. Returns the number of written batches, and the failure.
@@ -137,7 +123,7 @@ fn gives_pages_back_when_views_go() {
 #[test]
 fn a_full_disk_loses_nothing() {
     let dir = TempDir::new().unwrap();
-    let Some(_mount) = Mount::tmpfs(dir.path(), "size=12m") else { return };
+    let Some(_mount) = Mount::new(dir.path().into(), "12m") else { return };
     let path = dir.path().join("db");
     let durable = || Arc::new(MdbxEngine::open(MdbxOptions::new(&path, &TABLES)).unwrap());
     // Files that the test deletes, as a user would, to free space.
@@ -187,7 +173,7 @@ fn a_full_disk_loses_nothing() {
 #[test]
 fn a_disk_that_is_full_from_the_start_is_an_error() {
     let dir = TempDir::new().unwrap();
-    let Some(_mount) = Mount::tmpfs(dir.path(), "size=64k") else { return };
+    let Some(_mount) = Mount::new(dir.path().into(), "64k") else { return };
     let path = dir.path().join("db");
     // The disk has every amount of free space, so that opening fails at every place where it can.
     let mut opened = 0;
@@ -283,28 +269,4 @@ fn refuses_what_it_cannot_use() {
     batch.put(unknown, b"", b"");
     assert!(matches!(engine.write(&batch), Err(KvError::UnknownTable("unknown"))));
     assert!(matches!(engine.table_stats(unknown), Err(KvError::UnknownTable("unknown"))));
-}
-
-/// A small file system, where this process may mount one.
-struct Mount<'a>(&'a Path);
-
-impl<'a> Mount<'a> {
-    fn tmpfs(path: &'a Path, options: &str) -> Option<Self> {
-        let mut mount = std::process::Command::new("mount");
-        let mount = mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(path);
-        if mount.output().is_ok_and(|output| output.status.success()) {
-            Some(Self(path))
-        } else {
-            skipped("this process may not mount a tmpfs");
-            None
-        }
-    }
-}
-
-impl Drop for Mount<'_> {
-    fn drop(&mut self) {
-        // The unmount is lazy, because a panicking test may still have files open.
-        let unmounted = std::process::Command::new("umount").arg("-l").arg(self.0).status();
-        assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking());
-    }
 }

@@ -6,7 +6,7 @@ use crate::{
     value::{Record, Value},
 };
 use alloy_primitives::{B256, U256};
-use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end};
+use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end, with_row};
 use polytrie_state::{Result, StateError, any_slot, corrupt, scan};
 use polytrie_trie::LeafValue;
 use std::ops::ControlFlow;
@@ -20,14 +20,13 @@ const fn table(key: &Key) -> Table {
 
 /// Reads the record of an account.
 pub(crate) fn account(store: &dyn Read, hash: &B256) -> Result<Option<Record>> {
-    let Some(bytes) = store.get(FLAT_ACCOUNTS, hash.as_slice())? else { return Ok(None) };
-    decode_account(hash, &bytes).map(Some)
+    with_row(store, FLAT_ACCOUNTS, hash.as_slice(), |row| decode_account(hash, row))?.transpose()
 }
 
 /// Reads the value of a slot; zero if it is not set.
 pub(crate) fn slot(store: &dyn Read, key: &SlotKey) -> Result<U256> {
-    let Some(bytes) = store.get(FLAT_SLOTS, &key.to_bytes())? else { return Ok(U256::ZERO) };
-    decode_slot(key, &bytes)
+    let value = with_row(store, FLAT_SLOTS, &key.to_bytes(), |row| decode_slot(key, row))?;
+    value.unwrap_or(Ok(U256::ZERO))
 }
 
 /// Reads the records of many accounts.

@@ -12,9 +12,9 @@ use crate::{
 use alloy_primitives::{Bytes, map::HashMap};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::{Batch, KeyRange, LiveSet, Read, Scratch, append_checksum, strip_checksum};
-use polytrie_state::{Result, StateError, corrupt, scan};
+use polytrie_state::{Result, StateError, corrupt, each_row};
 use polytrie_trie::{EMPTY_ROOT, LeafValue};
-use std::{mem, ops::ControlFlow, ops::Range, sync::Arc};
+use std::{mem, ops::Range, sync::Arc};
 
 #[derive(Debug, RlpEncodable, RlpDecodable)]
 struct Entry {
@@ -53,13 +53,13 @@ pub(crate) fn scan_blocks(
     if blocks.is_empty() {
         return Ok(());
     }
-    scan(store, JOURNAL, KeyRange::between(&from, &to), |key, row| {
+    each_row(store, JOURNAL, KeyRange::between(&from, &to), |key, row| {
         if key != next.to_be_bytes() {
             return Err(missing(next));
         }
         visit(next, decode(next, row)?)?;
         next += 1;
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     if next == blocks.end { Ok(()) } else { Err(missing(next)) }
 }

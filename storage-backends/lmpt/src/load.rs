@@ -8,7 +8,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Sortable, Sorter, Store};
-use polytrie_state::{GenesisAccount, Result, clear_tables, in_order_of_hash, write_codes};
+use polytrie_state::{GenesisAccount, Result, clear_tables, in_order_of_hash, write_code};
 use polytrie_trie::{LeafValue, Rows, SortedBuilder};
 
 /// Bytes of rows that are written in one portion, so that a genesis of any size takes bounded memory.
@@ -39,9 +39,7 @@ pub(crate) fn load(
     };
     for account in in_order_of_hash(accounts) {
         let GenesisAccount { hash, account, code, slots } = account?;
-        if let Some(code) = code {
-            write_codes(&mut loader.rows.others, &[(account.code_hash, code)]);
-        }
+        write_code(&mut loader.rows.others, &account, code.as_ref());
         loader.make_room_for(hash)?;
         let record = Record { account, incarnation: 0 };
         loader.add(Key::Account(hash), Value::Account(record))?;

@@ -13,10 +13,10 @@ use polytrie_kv::Store;
 use polytrie_state::{
     Access, Account, LayerSession, Outcome, Proposal, Result, SlotVisit, UndoRecord, Wants,
     WriteSet,
-    ahead::{ReadAhead, Readers, Reading},
+    ahead::{AccessReader, Reading},
     read_code,
 };
-use std::{mem, sync::Arc, time::Instant};
+use std::{mem, sync::Arc};
 
 #[derive(Debug)]
 pub(crate) struct LmptSession {
@@ -26,15 +26,16 @@ pub(crate) struct LmptSession {
     view: View<Store>,
     /// The records that were read, including those read ahead: slots need the incarnation of their account.
     known: Arc<Mutex<Records>>,
-    announced: Reading<Ahead>,
+    announced: Reading<AccessReader>,
 }
 
 impl LmptSession {
     pub(crate) fn new(proposal: Proposal<LmptChange>, parent: u64, view: View<Store>) -> Self {
         let known = Arc::<Mutex<Records>>::default();
         let readers = &proposal.change.0.readers;
-        let ahead = Ahead { view: view.clone(), known: known.clone(), readers: readers.clone() };
-        let announced = Reading::new(readers, ahead);
+        let (below, into) = (view.clone(), known.clone());
+        let reader = AccessReader::new(readers, move |wanted| below.look_at(wanted, &into));
+        let announced = Reading::new(readers, reader);
         Self { proposal, parent, view, known, announced }
     }
 
@@ -111,24 +112,5 @@ impl LayerSession for LmptSession {
         };
         let state = UndoRecord::of(writes, (&shared.store, parent.wrapping_add(1)), slots)?;
         shared.finish(proposal, parent, (writes, &state), record)
-    }
-}
-
-/// A way to read ahead the records of accounts that a block announces.
-struct Ahead {
-    view: View<Store>,
-    known: Arc<Mutex<Records>>,
-    readers: Arc<Readers>,
-}
-
-impl ReadAhead for Ahead {
-    type Wanted = Access;
-
-    fn read(&self, wanted: Vec<Access>) -> bool {
-        let start = Instant::now();
-        // The block finds the rows of slots in a cache of the store.
-        let looked = self.view.look_at(&wanted, &self.known);
-        self.readers.took(start.elapsed(), wanted.len());
-        looked.is_ok()
     }
 }

@@ -7,38 +7,8 @@ use crate::{
     record::RecordRef,
 };
 use alloy_primitives::B256;
-use polytrie_kv::{Read, Store};
-use polytrie_state::{
-    Access, Result,
-    ahead::{Announced, ReadAhead, Readers},
-};
-use std::{sync::Arc, time::Instant};
-
-/// A reader of the records of accounts and slots. The block then finds their rows in a cache: that of the store, of the
-/// engine or of the system.
-#[derive(Debug)]
-pub(crate) struct RecordsAhead {
-    store: Store,
-    readers: Arc<Readers>,
-}
-
-impl RecordsAhead {
-    /// Begins a block whose announcements `readers` read ahead if the store is slow.
-    pub(crate) fn begin(store: &Store, readers: &Arc<Readers>) -> Announced<Self> {
-        Announced::begin(readers, || Self { store: store.clone(), readers: Arc::clone(readers) })
-    }
-}
-
-impl ReadAhead for RecordsAhead {
-    type Wanted = Access;
-
-    fn read(&self, wanted: Vec<Access>) -> bool {
-        let start = Instant::now();
-        let looked = look_at(&self.store, &wanted);
-        self.readers.took(start.elapsed(), wanted.len());
-        looked.is_ok()
-    }
-}
+use polytrie_kv::Read;
+use polytrie_state::{Access, Result};
 
 /// Reads the records of accounts together, and then those of slots, whose keys have the incarnation of their account, only
 /// to bring the rows into a cache.

@@ -130,14 +130,12 @@ impl Scrub<'_> {
     fn slots(&mut self) -> Result<()> {
         let store = self.store;
         let mut owner: Option<(B256, AccountState)> = None;
-        let mut buffer = Vec::new();
         each_row(store, SLOTS, KeyRange::ALL, |key, row| {
             let (key, record) = (Key::from_row(SLOTS, key)?, KeyRecord::read(row)?);
             self.record(&key, &record)?;
             let Key::Slot { account, incarnation, .. } = key else { return Ok(()) };
             if owner.is_none_or(|(known, _)| known != account) {
-                let key = Key::Account(account);
-                let record = crate::read::read_record(store, &key, &mut buffer)?;
+                let record = crate::read::read_record(store, &Key::Account(account))?;
                 owner = Some((account, crate::read::state_of(record.as_ref())?));
             }
             let state = owner.map_or_else(AccountState::default, |(_, state)| state);

@@ -15,7 +15,7 @@ use crate::{
 };
 use polytrie_kv::{Batch, KeyRange, Read, Run, Sorter, Store, Table};
 use polytrie_state::{Pruned, Result, StateError, UndoWalk, corrupt, each_row};
-use std::{iter::Peekable, mem};
+use std::iter::Peekable;
 
 /// Number of positions that are held in memory while the tables are read: 16 MiB.
 const HELD: usize = 1 << 20;
@@ -134,10 +134,7 @@ impl Sweep<'_> {
         if kept.len() < row.len() {
             batch.put(LEAVES, &key, &kept);
         }
-        if batch.byte_len() >= PORTION {
-            store.engine_write(&mem::take(batch))?;
-        }
-        Ok(())
+        Ok(store.engine_write_portion(batch, PORTION)?)
     }
 }
 

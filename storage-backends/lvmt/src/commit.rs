@@ -139,12 +139,7 @@ pub(crate) fn commit(
     let (batch, undo) = rayon::join(
         || {
             let mut batch = Batch::with_capacity(rows.count(), rows.count() * 128);
-            let mut row = Vec::new();
-            rows.write(&mut |table, key, new, _| {
-                row.clear();
-                new(&mut row);
-                batch.put(table, key, &row);
-            });
+            rows.write(&mut |table, key, new, _| batch.put_with(table, key, new));
             kept.write(&mut batch);
             batch
         },

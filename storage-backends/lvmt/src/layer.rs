@@ -74,8 +74,7 @@ impl StateLayer for LvmtLayer {
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>> {
-        self.shared.lifecycle.ready()?;
-        Ok(Arc::new(LvmtReader(self.shared.store.snapshot())))
+        Ok(Arc::new(LvmtReader(self.shared.lifecycle.snapshot()?)))
     }
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
@@ -111,8 +110,7 @@ impl StateLayer for LvmtLayer {
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
-        self.shared.lifecycle.ready()?;
-        let snapshot = self.shared.store.snapshot();
+        let snapshot = self.shared.lifecycle.snapshot()?;
         scan(&snapshot, ACCOUNTS, KeyRange::from(from.as_slice()), |key, row| {
             let Key::Account(hash) = Key::from_row(ACCOUNTS, key)? else {
                 return Err(corrupt!("a slot is among the accounts"));
@@ -125,9 +123,8 @@ impl StateLayer for LvmtLayer {
     }
 
     fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
-        self.shared.lifecycle.ready()?;
-        let snapshot = self.shared.store.snapshot();
-        let record = read_record(&snapshot, &Key::Account(account), &mut Vec::new())?;
+        let snapshot = self.shared.lifecycle.snapshot()?;
+        let record = read_record(&snapshot, &Key::Account(account))?;
         let incarnation = state_of(record.as_ref())?.incarnation;
         visit_slots(&snapshot, &account, incarnation, &from, visit)
     }

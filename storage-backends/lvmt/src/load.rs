@@ -11,7 +11,7 @@ use crate::{
 };
 use polytrie_amt::Setup;
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{GenesisAccount, Result, clear_tables, in_order_of_hash, write_codes};
+use polytrie_state::{GenesisAccount, Result, clear_tables, in_order_of_hash, write_code};
 
 /// Number of keys of an epoch: a large genesis is loaded in several epochs, so that it takes bounded memory. The
 /// commitment depends on it, so it is the same everywhere.
@@ -43,9 +43,7 @@ pub(crate) fn load(
     };
     for account in in_order_of_hash(accounts) {
         let GenesisAccount { hash, account, code, slots } = account?;
-        if let Some(code) = code {
-            write_codes(&mut loading.codes, &[(account.code_hash, code)]);
-        }
+        write_code(&mut loading.codes, &account, code.as_ref());
         let state = AccountState { account: Some(account), incarnation: 0 };
         loading.push(KeyChange { key: Key::Account(hash), old: None, value: state.encode() })?;
         for slot in slots {
@@ -69,9 +67,7 @@ struct Loading<'a> {
 impl Loading<'_> {
     fn push(&mut self, change: KeyChange) -> Result<()> {
         self.changes.push(change);
-        if self.codes.byte_len() >= CODE_BYTES {
-            self.store.engine_write(&std::mem::take(&mut self.codes))?;
-        }
+        self.store.engine_write_portion(&mut self.codes, CODE_BYTES)?;
         if self.changes.len() >= EPOCH_KEYS { self.end_epoch() } else { Ok(()) }
     }
 

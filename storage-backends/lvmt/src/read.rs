@@ -8,21 +8,15 @@ use crate::{
     record::{KeyRecord, read_slot_value},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::{KeyRange, Read, Snapshot, prefix_end};
+use polytrie_kv::{KeyRange, Read, Snapshot, prefix_end, with_row};
 use polytrie_state::{
     Access, Account, Result, StateReader, any_slot, hash_address, hash_slot, read_code, scan,
 };
 use std::ops::ControlFlow;
 
-/// Reads the record of a key; `None` if it was never written. `buffer` saves an allocation.
-pub(crate) fn read_record(
-    store: &dyn Read,
-    key: &Key,
-    buffer: &mut Vec<u8>,
-) -> Result<Option<KeyRecord>> {
-    buffer.clear();
-    let found = store.get_into(key.table(), &key.row(), buffer)?;
-    found.then(|| KeyRecord::read(buffer)).transpose()
+/// Reads the record of a key; `None` if it was never written.
+pub(crate) fn read_record(store: &dyn Read, key: &Key) -> Result<Option<KeyRecord>> {
+    with_row(store, key.table(), &key.row(), KeyRecord::read)?.transpose()
 }
 
 /// Returns the account in a record; without a record, the empty one.
@@ -67,7 +61,7 @@ pub(crate) struct LvmtReader(pub(crate) Snapshot);
 impl LvmtReader {
     fn state(&self, address: &Address) -> Result<(B256, AccountState)> {
         let hash = hash_address(address);
-        let record = read_record(&self.0, &Key::Account(hash), &mut Vec::new())?;
+        let record = read_record(&self.0, &Key::Account(hash))?;
         Ok((hash, state_of(record.as_ref())?))
     }
 }
@@ -80,7 +74,7 @@ impl StateReader for LvmtReader {
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         let (account, AccountState { incarnation, .. }) = self.state(address)?;
         let key = Key::Slot { account, incarnation, slot: hash_slot(slot) };
-        number_of(read_record(&self.0, &key, &mut Vec::new())?.as_ref())
+        number_of(read_record(&self.0, &key)?.as_ref())
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {

@@ -2,7 +2,7 @@
 
 use crate::{
     account::AccountState,
-    ahead::RecordsAhead,
+    ahead::look_at,
     commit::{Committed, KeyChange, Stored, commit},
     key::Key,
     read::has_slots,
@@ -34,7 +34,7 @@ pub(crate) struct LvmtSession {
 struct RowsRead {
     store: Store,
     /// The rows that are read ahead.
-    ahead: Announced<RecordsAhead>,
+    ahead: Announced,
     bytes: Vec<u8>,
 }
 
@@ -83,8 +83,10 @@ impl RowsRead {
 impl LvmtSession {
     pub(crate) fn new(proposal: Proposal<LvmtChange>) -> Self {
         let shared = &proposal.change.shared;
-        let ahead = RecordsAhead::begin(&shared.store, &shared.readers);
-        let rows = RowsRead { store: shared.store.clone(), ahead, bytes: Vec::new() };
+        let store = shared.store.clone();
+        let below = store.clone();
+        let ahead = Announced::begin(&shared.readers, move |wanted| look_at(&below, wanted));
+        let rows = RowsRead { store, ahead, bytes: Vec::new() };
         Self { proposal, accounts: HashMap::default(), rows }
     }
 

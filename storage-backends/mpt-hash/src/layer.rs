@@ -100,8 +100,7 @@ impl MptHashLayer {
 
     /// Returns a reader of the present head.
     fn now(&self) -> Result<MptHashReader> {
-        self.lifecycle.ready()?;
-        MptHashReader::new(self.nodes.rows.snapshot(), Arc::clone(&self.nodes.cache))
+        MptHashReader::new(self.lifecycle.snapshot()?, Arc::clone(&self.nodes.cache))
     }
 }
 

@@ -14,10 +14,10 @@ use hash_db::Prefix;
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
     CODE_TABLE, GenesisAccount, GenesisAccounts, Result, StateError, clear_tables,
-    in_order_of_hash, write_codes,
+    in_order_of_hash, write_code,
 };
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue};
-use std::{cell::RefCell, mem};
+use std::cell::RefCell;
 use trie_db::{ChildReference, ProcessEncodedNode, trie_visit};
 
 /// Bytes of rows that are written in one portion, so that a genesis of any size takes bounded memory.
@@ -57,9 +57,7 @@ fn account_leaf(
         Loader::keep(loader, leaf)
     });
     let storage_root = build(loader, Some(hash), slots);
-    if let Some(code) = code {
-        write_codes(&mut loader.borrow_mut().batch, &[(account.code_hash, code)]);
-    }
+    write_code(&mut loader.borrow_mut().batch, &account, code.as_ref());
     Ok((hash, encoded(&AccountLeaf::new(&account, storage_root))))
 }
 
@@ -105,11 +103,8 @@ impl Loader<'_> {
 
     fn put(&mut self, key: &B256, node: &[u8]) {
         self.batch.put(NODES, key.as_slice(), node);
-        if self.batch.byte_len() >= PORTION {
-            let portion = mem::take(&mut self.batch);
-            if let Err(error) = self.store.engine_write(&portion) {
-                self.failure.get_or_insert(error.into());
-            }
+        if let Err(error) = self.store.engine_write_portion(&mut self.batch, PORTION) {
+            self.failure.get_or_insert(error.into());
         }
     }
 }

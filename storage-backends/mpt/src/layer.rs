@@ -81,8 +81,7 @@ impl StateLayer for MptLayer {
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>> {
-        self.lifecycle.ready()?;
-        Ok(Arc::new(MptReader(self.store.snapshot())))
+        Ok(Arc::new(MptReader(self.lifecycle.snapshot()?)))
     }
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
@@ -117,21 +116,18 @@ impl StateLayer for MptLayer {
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
-        self.lifecycle.ready()?;
-        let rows = self.store.snapshot();
+        let rows = self.lifecycle.snapshot()?;
         Ok(TRIE
             .account_rows(&rows)
             .leaves::<AccountLeaf>(&from, &mut |hash, leaf| Ok(visit(hash, leaf.account())?))?)
     }
 
     fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
-        self.lifecycle.ready()?;
-        TRIE.visit_slots(&self.store.snapshot(), &account, &from, visit)
+        TRIE.visit_slots(&self.lifecycle.snapshot()?, &account, &from, visit)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
-        self.lifecycle.ready()?;
-        TRIE.check(&self.store.snapshot(), *self.root.read(), &mut (), progress)
+        TRIE.check(&self.lifecycle.snapshot()?, *self.root.read(), &mut (), progress)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
@@ -143,14 +139,12 @@ impl StateLayer for MptLayer {
 
 impl Prove for MptLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
-        self.lifecycle.ready()?;
-        TRIE.prove(Self::NAME, &self.store.snapshot(), address, slots)
+        TRIE.prove(Self::NAME, &self.lifecycle.snapshot()?, address, slots)
     }
 }
 
 impl PastWitnesses for MptLayer {
     fn past_witness(&self, back: &[WriteSet], touched: &Touched) -> Result<(B256, Vec<Bytes>)> {
-        self.lifecycle.ready()?;
-        TRIE.past_witness(&self.store.snapshot(), back, touched)
+        TRIE.past_witness(&self.lifecycle.snapshot()?, back, touched)
     }
 }

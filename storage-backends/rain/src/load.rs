@@ -13,7 +13,7 @@ use crate::{
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
     CODE_TABLE, GenesisAccount, GenesisAccounts, Result, StateError, clear_tables,
-    in_order_of_hash, write_codes,
+    in_order_of_hash, write_code,
 };
 use polytrie_trie::cow::CowTrie;
 use rayon::prelude::*;
@@ -32,9 +32,7 @@ pub(crate) fn load(store: &Store, accounts: GenesisAccounts<'_, '_>) -> Result<(
     let mut portion = Portion::default();
     for account in in_order_of_hash(accounts) {
         let GenesisAccount { hash, account, code, slots } = account?;
-        if let Some(code) = code {
-            write_codes(&mut portion.codes, &[(account.code_hash, code)]);
-        }
+        write_code(&mut portion.codes, &account, code.as_ref());
         let mut slots = slots.peekable();
         loop {
             let room = PORTION - portion.entries - 1;

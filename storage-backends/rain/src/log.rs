@@ -8,8 +8,7 @@ use crate::LOG;
 use alloy_primitives::{B256, U256};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use polytrie_kv::{Batch, KeyRange, Read, append_checksum, strip_checksum};
-use polytrie_state::{Account, AccountWrite, Result, corrupt, scan};
-use std::ops::ControlFlow;
+use polytrie_state::{Account, AccountWrite, Result, corrupt, each_row};
 
 /// The write of a change to one account.
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
@@ -91,11 +90,10 @@ pub(crate) fn scan_shard(
     mut visit: impl FnMut(u64, LogRow) -> Result<()>,
 ) -> Result<()> {
     let (from, to) = (key(shard, 0), [shard as u8 + 1]);
-    scan(store, LOG, KeyRange::between(&from, &to), |key, row| {
+    each_row(store, LOG, KeyRange::between(&from, &to), |key, row| {
         let (seq, row) = decode(key, row)
             .ok_or_else(|| corrupt!("a row of the log of shard {shard} is damaged"))?;
-        visit(seq, row)?;
-        Ok(ControlFlow::Continue(()))
+        visit(seq, row)
     })
 }
 

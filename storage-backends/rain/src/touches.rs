@@ -5,7 +5,7 @@ use crate::{
     version::shard_of,
 };
 use alloy_primitives::B256;
-use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Visit};
+use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Values, Visit};
 use polytrie_state::ahead::Readers;
 use polytrie_trie::{
     LeafValue, Nibbles, RowSource, Rows, TrieError,
@@ -158,29 +158,6 @@ impl<'a> Noted<'a> {
         self.touches.map_or(seq, |touches| touches.now(seq))
     }
 
-    /// Reads the rows of these keys by `read`, and counts them. Rows of one path are timed while the store counts as slow,
-    /// because hardly any row is read alone then; more rows at a time say little about how long one takes.
-    fn many(
-        &self,
-        table: Table,
-        keys: &[&[u8]],
-        read: impl FnOnce() -> Result<Vec<Option<Vec<u8>>>, KvError>,
-    ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        let Some(touches) = self.touches else { return read() };
-        let started = Instant::now();
-        let rows = read()?;
-        if keys.len() <= TIMED && touches.readers.is_slow() {
-            // A row that is not there costs little beside one that is.
-            touches.readers.took(started.elapsed(), rows.iter().flatten().count());
-        }
-        for (key, row) in keys.iter().zip(&rows) {
-            if let Some(row) = row {
-                touches.came(shard_of_row(table, key), row.len());
-            }
-        }
-        Ok(rows)
-    }
-
     /// Returns the value of a key in a trie. Nodes that are not in memory are read and kept; a slow store is asked for some
     /// levels of the path at a time.
     pub(crate) fn find<'t, V: LeafValue>(
@@ -217,16 +194,22 @@ impl Read for Noted<'_> {
         Ok(found)
     }
 
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        self.many(table, keys, || self.rows.get_many(table, keys))
-    }
-
-    fn get_many_doubted(
-        &self,
-        table: Table,
-        keys: &[&[u8]],
-    ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        self.many(table, keys, || self.rows.get_many_doubted(table, keys))
+    /// Rows of one path are timed while the store counts as slow, because hardly any row is read alone then; more rows at a
+    /// time say little about how long one takes.
+    fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values, KvError> {
+        let started = Instant::now();
+        let rows = self.rows.read_many(table, keys, is_doubted)?;
+        let Some(touches) = self.touches else { return Ok(rows) };
+        if keys.len() <= TIMED && touches.readers.is_slow() {
+            // A row that is not there costs little beside one that is.
+            touches.readers.took(started.elapsed(), rows.iter().flatten().count());
+        }
+        for (key, row) in keys.iter().zip(&rows) {
+            if let Some(row) = row {
+                touches.came(shard_of_row(table, key), row.len());
+            }
+        }
+        Ok(rows)
     }
 
     fn scan(

@@ -62,8 +62,7 @@ impl StateLayer for RawLayer {
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>> {
-        self.lifecycle.ready()?;
-        let rows = self.store.snapshot();
+        let rows = self.lifecycle.snapshot()?;
         Ok(Arc::new(FlatReader::new(FLAT, rows.clone(), rows)))
     }
 
@@ -97,18 +96,15 @@ impl StateLayer for RawLayer {
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
-        self.lifecycle.ready()?;
-        FLAT.visit_accounts(&self.store.snapshot(), &from, visit)
+        FLAT.visit_accounts(&self.lifecycle.snapshot()?, &from, visit)
     }
 
     fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
-        self.lifecycle.ready()?;
-        FLAT.visit_slots(&self.store.snapshot(), &account, &from, visit)
+        FLAT.visit_slots(&self.lifecycle.snapshot()?, &account, &from, visit)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
-        self.lifecycle.ready()?;
-        let (rows, mut report) = (self.store.snapshot(), CheckReport::default());
+        let (rows, mut report) = (self.lifecycle.snapshot()?, CheckReport::default());
         report.check_codes(&rows)?;
         FLAT.check(&rows, &mut report, progress, &mut |_, _, _| Ok(()))?;
         Ok(report)

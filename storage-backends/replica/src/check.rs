@@ -14,7 +14,7 @@ pub(crate) fn check(
     root: B256,
     progress: &mut dyn FnMut(u64),
 ) -> Result<CheckReport> {
-    let mut report = TRIE.check(store, root, &mut FlatLeaves::new(flat), progress)?;
+    let mut report = TRIE.check(store, root, &mut FlatLeaves(flat), progress)?;
     if report.problems.is_empty() {
         report.expect_rows(flat, ACCOUNTS, report.accounts)?;
         report.expect_rows(flat, SLOTS, report.slots)?;
@@ -24,21 +24,11 @@ pub(crate) fn check(
 }
 
 /// The comparison of the tries' leaves with the flat state.
-pub(crate) struct FlatLeaves<'a> {
-    flat: &'a Snapshot,
-    /// The buffer for the bytes of a row.
-    value: Vec<u8>,
-}
-
-impl<'a> FlatLeaves<'a> {
-    pub(crate) const fn new(flat: &'a Snapshot) -> Self {
-        Self { flat, value: Vec::new() }
-    }
-}
+pub(crate) struct FlatLeaves<'a>(pub(crate) &'a Snapshot);
 
 impl LeafCheck for FlatLeaves<'_> {
     fn account(&mut self, hash: &B256, account: &Account, report: &mut CheckReport) -> Result<()> {
-        match FLAT.account(self.flat, hash, &mut self.value) {
+        match FLAT.account(self.0, hash) {
             Ok(Some(found)) if found == *account => {}
             Ok(Some(found)) => report.problem(format!(
                 "account {hash} is {found:?} in the flat state, {account:?} in the trie"
@@ -57,7 +47,7 @@ impl LeafCheck for FlatLeaves<'_> {
         value: &U256,
         report: &mut CheckReport,
     ) -> Result<()> {
-        match FLAT.slot(self.flat, account, slot, &mut self.value) {
+        match FLAT.slot(self.0, account, slot) {
             Ok(found) if found == *value => {}
             Ok(found) => report.problem(format!(
                 "slot {slot} of account {account} is {found} in the flat state, {value} in the trie"

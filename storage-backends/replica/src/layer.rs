@@ -132,7 +132,7 @@ impl StateLayer for ReplicaLayer {
         let flat = self.core.flat.store().snapshot();
         // Keys of slots hold only the beginning of the account's hash, so an account that does not exist may share it
         // with one that does.
-        match FLAT.account(&flat, &account, &mut Vec::new())? {
+        match FLAT.account(&flat, &account)? {
             Some(_) => FLAT.visit_slots(&flat, &account, &from, visit),
             None => Ok(()),
         }
@@ -154,14 +154,12 @@ impl StateLayer for ReplicaLayer {
 
 impl Prove for ReplicaLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
-        self.core.lifecycle.ready()?;
-        TRIE.prove(Self::NAME, &self.core.store.snapshot(), address, slots)
+        TRIE.prove(Self::NAME, &self.core.lifecycle.snapshot()?, address, slots)
     }
 }
 
 impl PastWitnesses for ReplicaLayer {
     fn past_witness(&self, back: &[WriteSet], touched: &Touched) -> Result<(B256, Vec<Bytes>)> {
-        self.core.lifecycle.ready()?;
-        TRIE.past_witness(&self.core.store.snapshot(), back, touched)
+        TRIE.past_witness(&self.core.lifecycle.snapshot()?, back, touched)
     }
 }

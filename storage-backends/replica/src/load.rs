@@ -14,7 +14,7 @@ const PORTION: usize = 4 << 20;
 pub(crate) fn load(store: &Store, flat: &Flat, accounts: GenesisAccounts<'_, '_>) -> Result<B256> {
     TRIE.clear(store)?;
     flat.clear()?;
-    let sink = Both { store, flat, flat_rows: Batch::new(), value: Vec::new() };
+    let sink = Both { store, flat, flat_rows: Batch::new() };
     let root = TRIE.load(sink, accounts)?;
     flat.loaded()?;
     Ok(root)
@@ -26,17 +26,15 @@ struct Both<'a> {
     store: &'a Store,
     flat: &'a Flat,
     flat_rows: Batch,
-    /// The buffer for the bytes of a row.
-    value: Vec<u8>,
 }
 
 impl LoadSink for Both<'_> {
     fn account(&mut self, hash: &B256, account: &Account) {
-        FLAT.put_account(&mut self.flat_rows, hash, account, &mut self.value);
+        FLAT.put_account(&mut self.flat_rows, hash, account);
     }
 
     fn slot(&mut self, account: &B256, slot: &B256, value: &U256) {
-        FLAT.put_slot(&mut self.flat_rows, (account, slot), value, &mut self.value);
+        FLAT.put_slot(&mut self.flat_rows, account, slot, value);
     }
 
     fn byte_len(&self) -> usize {
@@ -60,7 +58,7 @@ impl LoadSink for Both<'_> {
 ///
 /// [`StateError::Corrupt`] if the tries are damaged; or if a store fails.
 pub(crate) fn refill(store: &Store, root: B256, flat: &Store) -> Result<()> {
-    let mut leaves = Refill { flat, rows: Batch::new(), value: Vec::new() };
+    let mut leaves = Refill { flat, rows: Batch::new() };
     let report = TRIE.check(store, root, &mut leaves, &mut |_| {})?;
     flat.engine_write(&leaves.rows)?;
     let problem = report.problems.into_iter().next();
@@ -72,23 +70,12 @@ struct Refill<'a> {
     flat: &'a Store,
     /// The rows that are not written yet.
     rows: Batch,
-    /// The buffer for the bytes of a row.
-    value: Vec<u8>,
-}
-
-impl Refill<'_> {
-    fn write_portion(&mut self) -> Result<()> {
-        if self.rows.byte_len() >= PORTION {
-            self.flat.engine_write(&mem::take(&mut self.rows))?;
-        }
-        Ok(())
-    }
 }
 
 impl LeafCheck for Refill<'_> {
     fn account(&mut self, hash: &B256, account: &Account, _: &mut CheckReport) -> Result<()> {
-        FLAT.put_account(&mut self.rows, hash, account, &mut self.value);
-        self.write_portion()
+        FLAT.put_account(&mut self.rows, hash, account);
+        Ok(self.flat.engine_write_portion(&mut self.rows, PORTION)?)
     }
 
     fn slot(
@@ -98,7 +85,7 @@ impl LeafCheck for Refill<'_> {
         value: &U256,
         _: &mut CheckReport,
     ) -> Result<()> {
-        FLAT.put_slot(&mut self.rows, (account, slot), value, &mut self.value);
-        self.write_portion()
+        FLAT.put_slot(&mut self.rows, account, slot, value);
+        Ok(self.flat.engine_write_portion(&mut self.rows, PORTION)?)
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
     Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Proposal, Result, Wants,
-    WriteSet, ahead::Announced, flat::FlatAhead, read_code,
+    WriteSet, ahead::Announced, read_code,
 };
 use std::sync::Arc;
 
@@ -30,14 +30,12 @@ pub(crate) struct ReplicaSession {
     /// Whether hints help this block.
     hinted: bool,
     /// The flat rows that are read ahead.
-    ahead: Announced<FlatAhead>,
+    ahead: Announced,
     /// Whether the workers get writes before the end of the block.
     streamed: bool,
     out: Outbox,
     /// Whether the block is large enough for threads.
     shared: bool,
-    /// The buffer that all reads share.
-    value: Vec<u8>,
 }
 
 impl ReplicaSession {
@@ -45,7 +43,8 @@ impl ReplicaSession {
         let core = proposal.change.core.clone();
         let overlay = core.overlay.lock().clone();
         let hinted = core.side.wants_hints();
-        let ahead = FlatAhead::begin(FLAT, core.flat.store(), &core.side.readers);
+        let flat = core.flat.store().clone();
+        let ahead = Announced::begin(&core.side.readers, move |wanted| FLAT.look_at(&flat, wanted));
         Self {
             proposal,
             core,
@@ -57,7 +56,6 @@ impl ReplicaSession {
             streamed: false,
             out: Outbox::default(),
             shared: false,
-            value: Vec::new(),
         }
     }
 
@@ -82,10 +80,10 @@ impl LayerSession for ReplicaSession {
         if let Some(account) = self.tries().and_then(|tries| tries.known_account(hash)) {
             return Ok(account);
         }
-        let Self { core, overlay, ahead, value, .. } = self;
+        let Self { core, overlay, ahead, .. } = self;
         match overlay.account(hash) {
             Some(account) => Ok(account),
-            None => ahead.read(|| FLAT.account(core.flat.store(), hash, value)),
+            None => ahead.read(|| FLAT.account(core.flat.store(), hash)),
         }
     }
 
@@ -93,10 +91,10 @@ impl LayerSession for ReplicaSession {
         if let Some(value) = self.tries().and_then(|tries| tries.known_slot(account, hash)) {
             return Ok(value);
         }
-        let Self { core, overlay, ahead, value, .. } = self;
+        let Self { core, overlay, ahead, .. } = self;
         match overlay.slot(account, hash) {
             Some(value) => Ok(value),
-            None => ahead.read(|| FLAT.slot(core.flat.store(), account, hash, value)),
+            None => ahead.read(|| FLAT.slot(core.flat.store(), account, hash)),
         }
     }
 

@@ -44,16 +44,24 @@ struct SlotEntry {
 }
 
 impl Entry {
-    /// Returns the slots whose value has changed, or that are not zero if `wipe` says that all slots are removed
-    /// first.
-    fn changed_slots(&self, wipe: bool) -> impl Iterator<Item = SlotWrite> {
-        let slots = self.slots.iter().filter(move |(_, s)| is_change(wipe, s.before, s.now));
-        slots.map(|(slot, s)| SlotWrite {
+    /// Returns the write that leads to the account as it is now: with the slots whose value has changed, or that are not
+    /// zero if `wipe` says that all slots are removed first.
+    fn write(&self, address: &Address, before: Option<Account>, wipe: bool) -> AccountWrite {
+        let slots = self.slots.iter().filter(|(_, s)| is_change(wipe, s.before, s.now));
+        let slots = slots.map(|(slot, s)| SlotWrite {
             hash: s.hash,
             slot: Some(*slot),
             before: s.before,
             after: s.now,
-        })
+        });
+        AccountWrite {
+            hash: self.hash,
+            address: Some(*address),
+            before,
+            after: self.now,
+            wipe,
+            slots: slots.collect(),
+        }
     }
 }
 
@@ -190,15 +198,7 @@ impl BlockCache {
     /// Returns all that the block has written so far, with hashed keys: the present value of each account and slot.
     pub(crate) fn hashed_so_far(&self) -> Vec<AccountWrite> {
         let written = self.accounts.iter().filter(|(_, entry)| entry.written);
-        let so_far = written.map(|(address, entry)| AccountWrite {
-            hash: entry.hash,
-            address: Some(*address),
-            before: None,
-            after: entry.now,
-            wipe: entry.wiped,
-            slots: entry.changed_slots(entry.wiped).collect(),
-        });
-        so_far.collect()
+        written.map(|(address, entry)| entry.write(address, None, entry.wiped)).collect()
     }
 
     /// Returns the block's write set; the cache stays as it is.
@@ -215,14 +215,7 @@ impl BlockCache {
             {
                 codes.push((account.code_hash, code.clone()));
             }
-            accounts.push(AccountWrite {
-                hash: entry.hash,
-                address: Some(*address),
-                before: entry.before,
-                after: entry.now,
-                wipe,
-                slots: entry.changed_slots(wipe).collect(),
-            });
+            accounts.push(entry.write(address, entry.before, wipe));
         }
         Ok(WriteSet::of(accounts, codes))
     }

@@ -1,6 +1,6 @@
 //! The table of contract code: addressed by its hash, shared, never deleted; the same for every layer.
 
-use crate::Result;
+use crate::{Account, Result};
 use alloy_primitives::{B256, Bytes};
 use polytrie_kv::{Batch, Read, Table};
 
@@ -20,5 +20,12 @@ pub fn read_code(store: &dyn Read, code_hash: &B256) -> Result<Option<Bytes>> {
 pub fn write_codes(batch: &mut Batch, codes: &[(B256, Bytes)]) {
     for (hash, code) in codes {
         batch.put(CODE_TABLE, hash.as_slice(), code);
+    }
+}
+
+/// Adds the code that came with an account, if any did, to a batch.
+pub fn write_code(batch: &mut Batch, account: &Account, code: Option<&Bytes>) {
+    if let Some(code) = code {
+        batch.put(CODE_TABLE, account.code_hash.as_slice(), code);
     }
 }

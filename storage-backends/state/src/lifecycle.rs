@@ -2,7 +2,7 @@
 
 use crate::{CheckReport, HeadChange, Proposal, Result, StateError, UndoRecord, WriteSet};
 use parking_lot::{Condvar, Mutex};
-use polytrie_kv::Store;
+use polytrie_kv::{Snapshot, Store};
 use std::{collections::VecDeque, sync::Arc};
 
 /// The order in which a layer's methods may be called, enforced in one place for all layers.
@@ -109,6 +109,16 @@ impl Lifecycle {
     pub fn ready(&self) -> Result<()> {
         self.fillable()?;
         self.state.lock().damage.clone().map_or(Ok(()), Err)
+    }
+
+    /// Returns the store as it is now, if the layer may be used.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::ready`].
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.ready()?;
+        Ok(self.store.snapshot())
     }
 
     /// Checks that the layer may be filled, which is possible even if the stored state is damaged.

@@ -22,7 +22,7 @@
 //! durably. So the number of rows depends on when commits became durable, and not on the blocks alone, unlike all
 //! other rows of a layer.
 
-use crate::{CheckReport, Result, StateError, Touched, corrupt, scan};
+use crate::{CheckReport, Result, StateError, Touched, corrupt, each_row};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Table, append_checksum, strip_checksum};
 use std::{fmt::Debug, ops::ControlFlow};
@@ -181,9 +181,9 @@ impl<M: Mark> Trail<M> {
         let mut next = Self { first, ..*self };
         let mut bytes = Vec::new();
         step.encode(&mut bytes);
-        let mut rest = &bytes[..];
-        loop {
-            let (piece, behind) = rest.split_at(rest.len().min(ROW_BYTES));
+        // A step without bytes has a row too.
+        let pieces = bytes.chunks(ROW_BYTES).chain(bytes.is_empty().then_some(&bytes[..]));
+        for piece in pieces {
             let mut row = Vec::new();
             next.mark.encode(&mut row);
             row.extend_from_slice(piece);
@@ -191,10 +191,6 @@ impl<M: Mark> Trail<M> {
             let key = next.last.to_be_bytes();
             append_checksum(&key, &mut row);
             batch.put(TRAIL_TABLE, &key, &row);
-            rest = behind;
-            if rest.is_empty() {
-                break;
-            }
         }
         next.put_end(batch);
         next
@@ -275,19 +271,15 @@ impl<M: Mark> Trail<M> {
         }
         let steps = self.first..=self.last;
         let is_step = |key| steps.contains(&u64::from_be_bytes(key));
-        let only_steps = scan(rows, TRAIL_TABLE, KeyRange::ALL, |key, _| {
-            match key == END || <[u8; 8]>::try_from(key).is_ok_and(is_step) {
-                true => Ok(ControlFlow::Continue(())),
-                false => Err(corrupt!("the trail has rows that are none of its steps")),
-            }
-        });
-        match only_steps.and_then(|()| self.back::<S>(rows, |_, _| ControlFlow::Continue(()))) {
-            Err(error @ StateError::Corrupt(_)) => {
-                report.problem(error.to_string());
-                Ok(())
-            }
-            read => read,
-        }
+        report.part(|_| {
+            each_row(rows, TRAIL_TABLE, KeyRange::ALL, |key, _| {
+                match key == END || <[u8; 8]>::try_from(key).is_ok_and(is_step) {
+                    true => Ok(()),
+                    false => Err(corrupt!("the trail has rows that are none of its steps")),
+                }
+            })?;
+            self.back::<S>(rows, |_, _| ControlFlow::Continue(()))
+        })
     }
 
     fn put_end(&self, batch: &mut Batch) {

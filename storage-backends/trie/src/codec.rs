@@ -220,6 +220,12 @@ pub(crate) fn path_of(key: &B256, depth: usize) -> Nibbles {
     path
 }
 
+/// Returns the path of the child at a nibble of the branch at `path`.
+pub(crate) fn child_path(mut path: Nibbles, nibble: u8) -> Nibbles {
+    path.push(nibble);
+    path
+}
+
 /// Returns the number of leading nibbles that two keys share.
 pub(crate) fn shared_nibbles(a: &B256, b: &B256) -> usize {
     Nibbles::unpack_array(&a.0).common_prefix_length(&Nibbles::unpack_array(&b.0))

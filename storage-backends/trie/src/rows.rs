@@ -11,12 +11,12 @@
 
 use crate::{
     LeafValue, Nibbles, Result, TrieError,
-    codec::{self, path_of},
+    codec::{self, child_path, path_of},
     row::{self, Row, RowChild, RowChildren},
 };
 use alloy_primitives::B256;
 use arrayvec::ArrayVec;
-use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, prefix_end};
+use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, Values, prefix_end};
 use std::{cmp::Reverse, ops::ControlFlow};
 
 /// A source of the rows of one trie.
@@ -29,12 +29,12 @@ pub trait RowSource: Sync {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool>;
 
     /// Reads the rows at many paths, in the order of the paths; `None` where there is none. With `is_doubted` they may be older
-    /// ones, or missing ([`Read::get_many_doubted`]): the caller asks again for those that cannot be right.
+    /// ones, or missing ([`Read::read_many`]): the caller asks again for those that cannot be right.
     ///
     /// # Errors
     ///
     /// If the store fails.
-    fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Vec<Option<Vec<u8>>>> {
+    fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Values> {
         let _ = is_doubted;
         let row_at = |path| {
             let mut row = Vec::new();
@@ -278,8 +278,7 @@ impl<V> Ahead<V> {
                     self.leaves.extend((key >= self.from).then_some((key, value)));
                 }
                 RowChild::Inner(_) => {
-                    let mut path = *branch;
-                    path.push(nibble);
+                    let path = child_path(*branch, nibble);
                     // Rows on the path to `from` sort before it, and are read by themselves.
                     self.rows.extend((refers && path > self.start).then_some(path));
                 }
@@ -302,13 +301,10 @@ impl RowSource for Rows<&dyn Read> {
         Ok(self.inner.get_into(self.table, &self.key(path), out)?)
     }
 
-    fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Vec<Option<Vec<u8>>>> {
+    fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Values> {
         let keys: Vec<_> = paths.iter().map(|path| self.key(path)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-        Ok(match is_doubted {
-            true => self.inner.get_many_doubted(self.table, &keys)?,
-            false => self.inner.get_many(self.table, &keys)?,
-        })
+        Ok(self.inner.read_many(self.table, &keys, is_doubted)?)
     }
 }
 

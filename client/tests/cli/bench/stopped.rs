@@ -3,10 +3,10 @@
 
 use super::bench;
 use crate::{
-    disks::Mount,
     run::{Run, binary, run},
     support::{Data, assert_fails},
 };
+use polytrie_kv_testing::Mount;
 use polytrie_testing::skipped;
 use std::{
     fs,

@@ -34,12 +34,12 @@ const MAGIC: &[u8; 16] = b"polytrie amt 1\n\0";
 const HEADER: usize = 64;
 const CHECKSUM: usize = 32;
 
-/// The files of a setup.
+/// The files of a setup, with their numbers in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    Key,
-    Slots,
-    Quotients,
+    Key = 0,
+    Slots = 1,
+    Quotients = 2,
 }
 
 impl Part {
@@ -58,11 +58,7 @@ impl Part {
     fn header(self, key: &VerifyingKey) -> [u8; HEADER] {
         let mut header = [0; HEADER];
         header[..16].copy_from_slice(MAGIC);
-        header[16] = match self {
-            Self::Key => 0,
-            Self::Slots => 1,
-            Self::Quotients => 2,
-        };
+        header[16] = self as u8;
         header[17] = key.height();
         header[32..].copy_from_slice(key.id().as_slice());
         header
@@ -133,10 +129,8 @@ impl Setup {
     /// If there is no setup, or a file is missing, damaged or of another setup.
     pub fn open(dir: &Path, proofs: bool) -> Result<Self, SetupError> {
         let key = VerifyingKey::open(dir)?;
-        let slots = map(dir, Part::Slots, &key)?.ok_or_else(|| SetupError::Damaged {
-            path: dir.to_owned(),
-            reason: "the file `slots` is missing".into(),
-        })?;
+        let missing = || damaged(dir, "the file `slots` is missing");
+        let slots = map(dir, Part::Slots, &key)?.ok_or_else(missing)?;
         let quotients = if proofs {
             let missing = || SetupError::NoProofs { dir: dir.to_owned() };
             Some(map(dir, Part::Quotients, &key)?.ok_or_else(missing)?)
@@ -158,12 +152,10 @@ impl VerifyingKey {
         let Some(file) = read(&path)? else {
             return Err(SetupError::Missing { dir: dir.to_owned() });
         };
-        let damaged =
-            |reason: &str| SetupError::Damaged { path: path.clone(), reason: reason.to_owned() };
         let key = Self::decode(&file[HEADER..file.len() - CHECKSUM])
-            .ok_or_else(|| damaged("it holds no verifying key"))?;
+            .ok_or_else(|| damaged(&path, "it holds no verifying key"))?;
         if file[..HEADER] != Part::Key.header(&key) {
-            return Err(damaged("its header is that of another file"));
+            return Err(damaged(&path, "its header is that of another file"));
         }
         Ok(key)
     }
@@ -180,7 +172,7 @@ fn map(dir: &Path, part: Part, key: &VerifyingKey) -> Result<Option<Table>, Setu
     if file[..HEADER] != part.header(key) {
         let found = B256::from_slice(&file[32..HEADER]);
         if found == key.id() {
-            return Err(SetupError::Damaged { path, reason: "it is another file".into() });
+            return Err(damaged(&path, "it is another file"));
         }
         return Err(SetupError::Mixed { path, found, expected: key.id() });
     }
@@ -189,8 +181,7 @@ fn map(dir: &Path, part: Part, key: &VerifyingKey) -> Result<Option<Table>, Setu
     let rows = if part == Part::Slots { SLOTS } else { usize::from(key.height()) };
     let (found, expected) = (table.len(), rows << key.height());
     if found != expected {
-        let reason = format!("it holds {found} points, expected {expected}");
-        return Err(SetupError::Damaged { path, reason });
+        return Err(damaged(&path, format!("it holds {found} points, expected {expected}")));
     }
     Ok(Some(table))
 }
@@ -198,21 +189,22 @@ fn map(dir: &Path, part: Part, key: &VerifyingKey) -> Result<Option<Table>, Setu
 /// Maps a file after checking its checksum; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<Mmap>, SetupError> {
     let Some(file) = if_there(fs::File::open(path)).at("read", path)? else { return Ok(None) };
-    let damaged = |reason: &str| {
-        Err(SetupError::Damaged { path: path.to_owned(), reason: reason.to_owned() })
-    };
     if file.metadata().at("read", path)?.len() < (HEADER + CHECKSUM) as u64 {
-        return damaged("it is too short");
+        return Err(damaged(path, "it is too short"));
     }
     // SAFETY: the file is only ever replaced by renaming another one over it, never written to or shortened in place,
     // so the mapped bytes do not change.
     let map = unsafe { Mmap::map(&file) }.at("read", path)?;
     let (content, checksum) = map.split_at(map.len() - CHECKSUM);
     if content[..16] != *MAGIC {
-        return damaged("it does not begin as a file of a setup does");
+        return Err(damaged(path, "it does not begin as a file of a setup does"));
     }
     if Sha256::digest(content)[..] != *checksum {
-        return damaged("its checksum is wrong");
+        return Err(damaged(path, "its checksum is wrong"));
     }
     Ok(Some(map))
+}
+
+fn damaged(path: &Path, reason: impl Into<String>) -> SetupError {
+    SetupError::Damaged { path: path.to_owned(), reason: reason.into() }
 }

@@ -1,7 +1,9 @@
 //! A consistent view of the environment, shared between threads.
 
 use super::Databases;
-use crate::{KeyRange, Read, Result, Table, Visit, chunk::scan_in_chunks, shard::thread_number};
+use crate::{
+    KeyRange, Read, Result, Table, Values, Visit, chunk::scan_in_chunks, shard::thread_number,
+};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use signet_libmdbx::{Environment, MdbxError, MdbxResult, tx::aliases::RoTxUnsync};
@@ -55,7 +57,7 @@ impl Read for MdbxView {
     }
 
     /// Reads the keys with one cursor, which does not begin at the root if the next key is in the same page.
-    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn read_many(&self, table: Table, keys: &[&[u8]], _: bool) -> Result<Values> {
         keys.iter().try_for_each(|key| table.check_key(key))?;
         let Some(rows) = self.tables.rows(table)? else { return Ok(vec![None; keys.len()]) };
         let context = &self.tables.context;

@@ -3,7 +3,7 @@
 use super::{A, batch, by_hand, every_write, open};
 use polytrie_kv::{
     CountersSnapshot, Engine, EngineReads, KeyRange, KvError, MemoryEngine, Read, StoreOptions,
-    Table, View, Visit,
+    Table, Values, View, Visit,
 };
 use polytrie_kv_testing::{BeforeReads, KeepsRows, Remote, Wrapped, entries};
 use std::sync::Arc;
@@ -111,8 +111,8 @@ impl Read for Forgetful<Box<dyn View>> {
         self.0.get_into(table, key, out)
     }
 
-    fn get_many_doubted(&self, _: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-        Ok(vec![None; keys.len()])
+    fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values, KvError> {
+        if is_doubted { Ok(vec![None; keys.len()]) } else { self.0.get_many(table, keys) }
     }
 
     fn scan(
@@ -132,10 +132,10 @@ fn answers_that_are_doubted_are_not_kept() {
     store.write(batch(b"row", b"value")).unwrap();
     let keys: [&[u8]; 1] = [b"row"];
     let row = vec![Some(b"value".to_vec())];
-    assert_eq!(store.get_many_doubted(A, &keys).unwrap(), vec![None]);
+    assert_eq!(store.read_many(A, &keys, true).unwrap(), vec![None]);
     assert_eq!(store.get_many(A, &keys).unwrap(), row);
     // What was sure is kept, and answers both.
-    assert_eq!(store.get_many_doubted(A, &keys).unwrap(), row);
+    assert_eq!(store.read_many(A, &keys, true).unwrap(), row);
 }
 
 #[test]

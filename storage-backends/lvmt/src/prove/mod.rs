@@ -55,7 +55,7 @@ pub(crate) fn prove(source: Source<'_>, address: &Address, slots: &[U256]) -> Re
     let other = source.other(&account).filter(|_| !slots.is_empty());
     let record = match other {
         None => prover.add(&key)?,
-        Some(_) => read_record(source.store, &key, &mut Vec::new())?,
+        Some(_) => read_record(source.store, &key)?,
     };
     let AccountState { account: found, incarnation } = state_of(record.as_ref())?;
     if found.is_none() {
@@ -130,7 +130,7 @@ impl Prover<'_> {
         let height = self.source.setup.height();
         let position = key.position();
         self.source.expect_own(key, &position)?;
-        let record = read_record(self.source.store, key, &mut Vec::new())?;
+        let record = read_record(self.source.store, key)?;
         let mut level = 0;
         loop {
             let owners = self.open(level, &position)?;

@@ -124,7 +124,7 @@ fn an_honest_proof_survives_being_taken_apart() {
 fn an_old_value_with_its_old_tuple() {
     let mut chain = chain();
     let key = Key::Account(hash_address(&address(7)));
-    let old = read_record(&chain.store, &key, &mut Vec::new()).unwrap().unwrap();
+    let old = read_record(&chain.store, &key).unwrap().unwrap();
     chain.block(vec![account(7, 777, &[])]);
 
     // The old tuple is in the history, and has an honest path; but the version is another one now.

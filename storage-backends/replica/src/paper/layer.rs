@@ -68,7 +68,7 @@ impl PaperLayer {
     /// Compares each slot of the trie with its flat row, and checks that there are no other rows.
     fn check_flat(&self, report: &mut CheckReport) -> Result<()> {
         let flat = self.flat.store().snapshot();
-        let (mut slots, mut leaves) = (0, FlatLeaves::new(&flat));
+        let (mut slots, mut leaves) = (0, FlatLeaves(&flat));
         self.trie.accounts(B256::ZERO, &mut |account, _| {
             self.trie.slots(account, B256::ZERO, &mut |slot, value| {
                 slots += 1;
@@ -109,7 +109,7 @@ impl StateLayer for PaperLayer {
         let trie = self.trie.begin(parent)?;
         let fetching = self.fetchers.begin(self.trie.reader()?);
         let (flat, lifecycle) = (Arc::clone(&self.flat), Arc::clone(&self.lifecycle));
-        Ok(Box::new(PaperSession { trie, flat, lifecycle, fetching, buffer: Vec::new() }))
+        Ok(Box::new(PaperSession { trie, flat, lifecycle, fetching }))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome> {
@@ -180,13 +180,11 @@ impl Prove for PaperLayer {
 
 /// Writes the flat slots of the state that the trie holds to the engine of a store.
 fn fill_flat(trie: &dyn StateLayer, flat: &Store) -> Result<()> {
-    let (mut rows, mut buffer) = (Batch::new(), Vec::new());
+    let mut rows = Batch::new();
     trie.accounts(B256::ZERO, &mut |account, _| {
         trie.slots(account, B256::ZERO, &mut |slot, value| {
-            FLAT.put_slot(&mut rows, (&account, &slot), &value, &mut buffer);
-            if rows.byte_len() >= PORTION {
-                flat.engine_write(&std::mem::take(&mut rows))?;
-            }
+            FLAT.put_slot(&mut rows, &account, &slot, &value);
+            flat.engine_write_portion(&mut rows, PORTION)?;
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(ControlFlow::Continue(()))

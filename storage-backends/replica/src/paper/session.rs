@@ -14,8 +14,6 @@ pub(super) struct PaperSession {
     pub(super) lifecycle: Arc<Lifecycle>,
     /// The requests for paths; `None` without fetching threads.
     pub(super) fetching: Option<Fetching>,
-    /// The buffer for the bytes of a row.
-    pub(super) buffer: Vec<u8>,
 }
 
 impl LayerSession for PaperSession {
@@ -24,7 +22,7 @@ impl LayerSession for PaperSession {
     }
 
     fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
-        FLAT.slot(self.flat.store(), account, hash, &mut self.buffer)
+        FLAT.slot(self.flat.store(), account, hash)
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {
@@ -51,7 +49,7 @@ impl LayerSession for PaperSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome> {
-        let Self { trie, flat, lifecycle, fetching, .. } = *self;
+        let Self { trie, flat, lifecycle, fetching } = *self;
         if let Some(fetching) = &fetching {
             fetching.check().map_err(|error| lifecycle.poison(error))?;
         }

@@ -1,25 +1,57 @@
 //! What a session does with the hints of its block.
 
 use super::{ReadAhead, Readers, Reading};
-use crate::{Access, Wants};
+use crate::{Access, Result, Wants};
 use alloy_primitives::map::HashSet;
 use polytrie_kv::KvError;
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
+
+/// A reader of the rows of accounts and slots. The block then finds them in a cache: that of the layer, the store, the
+/// engine or the system.
+pub struct AccessReader {
+    readers: Arc<Readers>,
+    look: Box<dyn Fn(&[Access]) -> Result<()> + Send + Sync>,
+}
+
+impl AccessReader {
+    /// Creates a reader that calls `look` for some accounts and slots at a time, and times that for `readers`.
+    pub fn new(
+        readers: &Arc<Readers>,
+        look: impl Fn(&[Access]) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { readers: Arc::clone(readers), look: Box::new(look) }
+    }
+}
+
+impl ReadAhead for AccessReader {
+    type Wanted = Access;
+
+    fn read(&self, wanted: Vec<Access>) -> bool {
+        let start = Instant::now();
+        let looked = (self.look)(&wanted);
+        self.readers.took(start.elapsed(), wanted.len());
+        looked.is_ok()
+    }
+}
 
 /// The accounts and slots that a block announces. If the store is slow they are read at once, by many threads, before the
 /// block reads by itself.
-pub struct Announced<R: ReadAhead<Wanted = Access>> {
+pub struct Announced {
     readers: Arc<Readers>,
     /// The reading for this block; `None` if the store was fast when the block began.
-    reading: Option<Reading<R>>,
+    reading: Option<Reading<AccessReader>>,
     /// The requests so far.
     wanted: HashSet<Access>,
 }
 
-impl<R: ReadAhead<Wanted = Access>> Announced<R> {
-    /// Begins a block, whose announcements `reader` reads.
-    pub fn begin(readers: &Arc<Readers>, reader: impl FnOnce() -> R) -> Self {
-        let reading = readers.is_slow().then(|| Reading::new(readers, reader()));
+impl Announced {
+    /// Begins a block, whose announcements `look` reads on the threads of `readers`.
+    pub fn begin(
+        readers: &Arc<Readers>,
+        look: impl Fn(&[Access]) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        let slow = readers.is_slow();
+        let reading = slow.then(|| Reading::new(readers, AccessReader::new(readers, look)));
         Self { readers: Arc::clone(readers), reading, wanted: HashSet::default() }
     }
 
@@ -61,4 +93,5 @@ impl<R: ReadAhead<Wanted = Access>> Announced<R> {
     }
 }
 
-polytrie_kv::debug_fields!([R: ReadAhead<Wanted = Access>] Announced[R] { reading });
+polytrie_kv::debug_fields!(AccessReader { readers });
+polytrie_kv::debug_fields!(Announced { reading });

@@ -20,6 +20,6 @@ mod reading;
 #[cfg(test)]
 mod tests;
 
-pub use announced::Announced;
+pub use announced::{AccessReader, Announced};
 pub use readers::Readers;
 pub use reading::{ReadAhead, Reading};

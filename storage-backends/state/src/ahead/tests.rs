@@ -111,25 +111,17 @@ fn after_a_failure_nothing_else_that_waits_is_read() {
     assert_eq!(notes.read.lock().split_off(tried), (31..40).collect::<Vec<_>>());
 }
 
-/// A way to read that counts.
-struct Counting(Arc<AtomicUsize>);
-
-impl ReadAhead for Counting {
-    type Wanted = Access;
-
-    fn read(&self, wanted: Vec<Access>) -> bool {
-        self.0.fetch_add(wanted.len(), Ordering::Relaxed);
-        true
-    }
-}
-
 /// The blocks of a group share a session, which would see the hints of all of them.
 #[test]
 fn no_hints_are_wanted_once_a_block_has_read() {
     let account = |n: u8| Access::Account(Address::repeat_byte(n));
     for is_slow in [true, false] {
         let (readers, read) = (Arc::new(Readers::new(2, is_slow)), Arc::<AtomicUsize>::default());
-        let mut ahead = Announced::begin(&readers, || Counting(Arc::clone(&read)));
+        let count = Arc::clone(&read);
+        let mut ahead = Announced::begin(&readers, move |wanted| {
+            count.fetch_add(wanted.len(), Ordering::Relaxed);
+            Ok(())
+        });
         assert_eq!(ahead.wants().hints, is_slow);
         for n in [1, 2, 1] {
             ahead.want(account(n));

@@ -1,10 +1,9 @@
 //! The search for damage in flat rows.
 
 use super::{FlatTables, decode_account, decode_value, tables::wrong_key};
-use crate::{CheckReport, Result, scan};
+use crate::{CheckReport, Result, each_row};
 use alloy_primitives::{B256, hex};
 use polytrie_kv::{KeyRange, Read, Table, prefix_end};
-use std::ops::ControlFlow;
 
 /// A callback for the table, key and bytes of an undamaged row.
 type RowVisit<'a> = dyn FnMut(Table, &[u8], &[u8]) -> Result<()> + 'a;
@@ -23,7 +22,7 @@ impl FlatTables {
         progress: &mut dyn FnMut(u64),
         visit: &mut RowVisit<'_>,
     ) -> Result<()> {
-        scan(store, self.accounts, KeyRange::ALL, |key, row| {
+        each_row(store, self.accounts, KeyRange::ALL, |key, row| {
             report.count_account(progress);
             let hash = B256::try_from(key).map_err(|_| wrong_key(self.accounts, key, 32));
             match hash.and_then(|hash| Ok((hash, decode_account(&hash, row)?))) {
@@ -33,11 +32,11 @@ impl FlatTables {
                 }
                 Err(damage) => report.problem(damage.to_string()),
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         progress(report.accounts);
         let mut owner = Vec::new();
-        scan(store, self.slots, KeyRange::ALL, |key, row| {
+        each_row(store, self.slots, KeyRange::ALL, |key, row| {
             report.slots += 1;
             match self.checked_slot(key, row) {
                 Ok(account) => {
@@ -49,7 +48,7 @@ impl FlatTables {
                 }
                 Err(damage) => report.problem(damage.to_string()),
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })
     }
 

@@ -1,7 +1,7 @@
 //! The filling of flat rows from sorted accounts.
 
 use super::FlatTables;
-use crate::{GenesisAccount, Result, clear_tables, in_order_of_hash, write_codes};
+use crate::{GenesisAccount, Result, clear_tables, in_order_of_hash, write_code};
 use polytrie_kv::{Batch, Store};
 
 /// Bytes of rows that are written in one batch.
@@ -20,27 +20,18 @@ impl FlatTables {
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>>>,
     ) -> Result<()> {
         clear_tables(store, &[self.accounts, self.slots])?;
-        let (mut batch, mut value) = (Batch::new(), Vec::new());
+        let mut batch = Batch::new();
         for account in in_order_of_hash(accounts) {
             let GenesisAccount { hash, account, code, slots } = account?;
-            self.put_account(&mut batch, &hash, &account, &mut value);
-            if let Some(code) = code {
-                write_codes(&mut batch, &[(account.code_hash, code)]);
-            }
+            self.put_account(&mut batch, &hash, &account);
+            write_code(&mut batch, &account, code.as_ref());
             for slot in slots {
                 let (slot, number) = slot?;
-                self.put_slot(&mut batch, (&hash, &slot), &number, &mut value);
-                write_chunk(store, &mut batch)?;
+                self.put_slot(&mut batch, &hash, &slot, &number);
+                store.engine_write_portion(&mut batch, CHUNK)?;
             }
-            write_chunk(store, &mut batch)?;
+            store.engine_write_portion(&mut batch, CHUNK)?;
         }
         Ok(store.engine_write(&batch)?)
     }
-}
-
-fn write_chunk(store: &Store, batch: &mut Batch) -> Result<()> {
-    if batch.byte_len() >= CHUNK {
-        store.engine_write(&std::mem::take(batch))?;
-    }
-    Ok(())
 }

@@ -1,6 +1,5 @@
 //! Flat state: one row an account and one a slot, the same for every layer that keeps such rows.
 
-mod ahead;
 mod check;
 mod codec;
 mod load;
@@ -8,7 +7,6 @@ mod reader;
 mod session;
 mod tables;
 
-pub use ahead::FlatAhead;
 pub use codec::{
     account_row, decode_account, decode_value, encode_account, encode_value, parse_number, trim,
     value_row,

@@ -23,12 +23,11 @@ impl FlatReader {
 
 impl StateReader for FlatReader {
     fn account(&self, address: &Address) -> Result<Option<Account>> {
-        self.tables.account(&self.rows, &hash_address(address), &mut Vec::new())
+        self.tables.account(&self.rows, &hash_address(address))
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
-        let (account, slot) = (hash_address(address), hash_slot(slot));
-        self.tables.slot(&self.rows, &account, &slot, &mut Vec::new())
+        self.tables.slot(&self.rows, &hash_address(address), &hash_slot(slot))
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {

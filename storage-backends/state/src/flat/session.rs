@@ -1,6 +1,6 @@
 //! One block in progress over flat rows.
 
-use super::{FlatAhead, FlatTables};
+use super::FlatTables;
 use crate::{
     Access, Account, HeadChange, LayerSession, Outcome, Proposal, Result, SlotVisit, UndoRecord,
     Wants, WriteSet,
@@ -18,7 +18,7 @@ pub type FlatEnd<C> = fn(&Store, Proposal<C>, &WriteSet, Vec<u8>) -> Result<Outc
 /// The change of the head of a layer with flat rows. A block reads the state before it through this; if a layer does
 /// not override anything, it reads the flat rows.
 pub trait FlatChange: HeadChange {
-    /// Reads an account by its address and the hash of it; `buffer` is for the bytes of a row.
+    /// Reads an account by its address and the hash of it.
     ///
     /// # Errors
     ///
@@ -27,9 +27,8 @@ pub trait FlatChange: HeadChange {
         &self,
         (tables, store): (&FlatTables, &Store),
         (_, hash): (&Address, &B256),
-        buffer: &mut Vec<u8>,
     ) -> Result<Option<Account>> {
-        tables.account(store, hash, buffer)
+        tables.account(store, hash)
     }
 
     /// Reads a slot by its account and itself, each with its hash; zero if it is not set.
@@ -42,9 +41,8 @@ pub trait FlatChange: HeadChange {
         (tables, store): (&FlatTables, &Store),
         (_, account): (&Address, &B256),
         (_, hash): (&U256, &B256),
-        buffer: &mut Vec<u8>,
     ) -> Result<U256> {
-        tables.slot(store, account, hash, buffer)
+        tables.slot(store, account, hash)
     }
 }
 
@@ -58,9 +56,7 @@ pub struct FlatSession<C: FlatChange> {
     /// Number of the block.
     number: u64,
     end: FlatEnd<C>,
-    ahead: Announced<FlatAhead>,
-    /// The buffer that all reads share.
-    value: Vec<u8>,
+    ahead: Announced,
 }
 
 impl<C: FlatChange> FlatSession<C> {
@@ -73,15 +69,16 @@ impl<C: FlatChange> FlatSession<C> {
         number: u64,
         end: FlatEnd<C>,
     ) -> Self {
-        let ahead = FlatAhead::begin(tables, &store, readers);
-        Self { tables, store, proposal, number, end, ahead, value: Vec::new() }
+        let below = store.clone();
+        let ahead = Announced::begin(readers, move |wanted| tables.look_at(&below, wanted));
+        Self { tables, store, proposal, number, end, ahead }
     }
 }
 
 impl<C: FlatChange> LayerSession for FlatSession<C> {
     fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>> {
-        let Self { tables, store, proposal, ahead, value, .. } = self;
-        ahead.read(|| proposal.change.account((tables, store), (address, hash), value))
+        let Self { tables, store, proposal, ahead, .. } = self;
+        ahead.read(|| proposal.change.account((tables, store), (address, hash)))
     }
 
     fn slot(
@@ -91,9 +88,8 @@ impl<C: FlatChange> LayerSession for FlatSession<C> {
         slot: &U256,
         hash: &B256,
     ) -> Result<U256> {
-        let Self { tables, store, proposal, ahead, value, .. } = self;
-        let (account, slot) = ((address, account), (slot, hash));
-        ahead.read(|| proposal.change.slot((tables, store), account, slot, value))
+        let Self { tables, store, proposal, ahead, .. } = self;
+        ahead.read(|| proposal.change.slot((tables, store), (address, account), (slot, hash)))
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>> {

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256};
 use arrayvec::ArrayVec;
-use polytrie_kv::{Batch, KeyRange, Read, Store, Table, prefix_end};
+use polytrie_kv::{Batch, KeyRange, Read, Store, Table, prefix_end, with_row};
 use std::ops::ControlFlow;
 
 /// The tables of a flat state.
@@ -52,41 +52,25 @@ impl FlatTables {
         key
     }
 
-    /// Reads the account with this hash; `buffer` is for the bytes of its row.
+    /// Reads the account with this hash.
     ///
     /// # Errors
     ///
     /// If the store fails or the row is damaged.
-    pub fn account(
-        &self,
-        store: &dyn Read,
-        hash: &B256,
-        buffer: &mut Vec<u8>,
-    ) -> Result<Option<Account>> {
-        buffer.clear();
-        let found = store.get_into(self.accounts, hash.as_slice(), buffer)?;
-        found.then(|| decode_account(hash, buffer)).transpose()
+    pub fn account(&self, store: &dyn Read, hash: &B256) -> Result<Option<Account>> {
+        with_row(store, self.accounts, hash.as_slice(), |row| decode_account(hash, row))?
+            .transpose()
     }
 
-    /// Reads a slot by the hashes of its account and of itself; zero if it has no row. `buffer` is for the bytes of
-    /// its row.
+    /// Reads a slot by the hashes of its account and of itself; zero if it has no row.
     ///
     /// # Errors
     ///
     /// Those of [`Self::account`].
-    pub fn slot(
-        &self,
-        store: &dyn Read,
-        account: &B256,
-        slot: &B256,
-        buffer: &mut Vec<u8>,
-    ) -> Result<U256> {
-        buffer.clear();
-        if store.get_into(self.slots, self.slot_key(account, slot).as_slice(), buffer)? {
-            decode_value(account, slot, buffer)
-        } else {
-            Ok(U256::ZERO)
-        }
+    pub fn slot(&self, store: &dyn Read, account: &B256, slot: &B256) -> Result<U256> {
+        let key = self.slot_key(account, slot);
+        with_row(store, self.slots, key.as_slice(), |row| decode_value(account, slot, row))?
+            .unwrap_or(Ok(U256::ZERO))
     }
 
     /// Reads the rows of accounts and slots only to bring them into a cache.
@@ -175,29 +159,14 @@ impl FlatTables {
     }
 
     /// Adds the row of an account.
-    pub fn put_account(
-        &self,
-        batch: &mut Batch,
-        hash: &B256,
-        account: &Account,
-        buffer: &mut Vec<u8>,
-    ) {
-        buffer.clear();
-        encode_account(account, buffer);
-        batch.put(self.accounts, hash.as_slice(), buffer);
+    pub fn put_account(&self, batch: &mut Batch, hash: &B256, account: &Account) {
+        batch.put_with(self.accounts, hash.as_slice(), |row| encode_account(account, row));
     }
 
     /// Adds the row of a slot that is not zero.
-    pub fn put_slot(
-        &self,
-        batch: &mut Batch,
-        (account, slot): (&B256, &B256),
-        value: &U256,
-        buffer: &mut Vec<u8>,
-    ) {
-        buffer.clear();
-        encode_value(value, buffer);
-        batch.put(self.slots, self.slot_key(account, slot).as_slice(), buffer);
+    pub fn put_slot(&self, batch: &mut Batch, account: &B256, slot: &B256, value: &U256) {
+        let key = self.slot_key(account, slot);
+        batch.put_with(self.slots, key.as_slice(), |row| encode_value(value, row));
     }
 
     /// Returns a batch with the rows and code that a write set changes, in a store that holds these tables.
@@ -210,12 +179,10 @@ impl FlatTables {
 
     /// Adds to a batch the rows that a write set changes.
     pub fn write(&self, batch: &mut Batch, writes: &WriteSet) {
-        // No row is longer.
-        let mut buffer = Vec::with_capacity(80);
         for account in writes.accounts() {
             if account.before != account.after {
                 match &account.after {
-                    Some(after) => self.put_account(batch, &account.hash, after, &mut buffer),
+                    Some(after) => self.put_account(batch, &account.hash, after),
                     None => batch.delete(self.accounts, account.hash.as_slice()),
                 }
             }
@@ -226,7 +193,6 @@ impl FlatTables {
     /// Adds the rows of slots that a write set changes. A wiped account is one range deletion. A batch applies its
     /// range deletions first, so slots that are set after the wipe stay.
     pub fn write_slots(&self, batch: &mut Batch, writes: &WriteSet) {
-        let mut buffer = Vec::with_capacity(40);
         for account in writes.accounts() {
             if account.wipe {
                 let prefix = &account.hash[..self.prefix];
@@ -237,8 +203,7 @@ impl FlatTables {
                     let key = self.slot_key(&account.hash, &slot.hash);
                     batch.delete(self.slots, key.as_slice());
                 } else {
-                    let key = (&account.hash, &slot.hash);
-                    self.put_slot(batch, key, &slot.after, &mut buffer);
+                    self.put_slot(batch, &account.hash, &slot.hash, &slot.after);
                 }
             }
         }

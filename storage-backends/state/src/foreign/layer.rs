@@ -79,8 +79,7 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>> {
-        self.lifecycle.ready()?;
-        let rows = self.parts.store.snapshot();
+        let rows = self.lifecycle.snapshot()?;
         Ok(Arc::new(FlatReader::new(T::FLAT, rows.clone(), rows)))
     }
 
@@ -132,13 +131,11 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<()> {
-        self.lifecycle.ready()?;
-        T::FLAT.visit_accounts(&self.parts.store.snapshot(), &from, visit)
+        T::FLAT.visit_accounts(&self.lifecycle.snapshot()?, &from, visit)
     }
 
     fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<()> {
-        self.lifecycle.ready()?;
-        T::FLAT.visit_slots(&self.parts.store.snapshot(), &account, &from, visit)
+        T::FLAT.visit_slots(&self.lifecycle.snapshot()?, &account, &from, visit)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {

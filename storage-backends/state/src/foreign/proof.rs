@@ -47,13 +47,13 @@ pub(super) fn prove<T: Foreign>(
     (address, slots): (&Address, &[U256]),
     ways: Vec<T::Way>,
 ) -> Result<Proof> {
-    let (hash, mut buffer) = (hash_address(address), Vec::new());
-    let account = T::FLAT.account(rows, &hash, &mut buffer)?;
+    let hash = hash_address(address);
+    let account = T::FLAT.account(rows, &hash)?;
     let mut ways = ways.into_iter();
     let account_proof = ways.next().ok_or(StateError::Protocol("a key was not proven"))?;
     let mut storage_proof = Vec::with_capacity(slots.len());
     for (slot, proof) in slots.iter().zip(ways) {
-        let value = T::FLAT.slot(rows, &hash, &hash_slot(slot), &mut buffer)?;
+        let value = T::FLAT.slot(rows, &hash, &hash_slot(slot))?;
         storage_proof.push(SlotProof { key: *slot, value, proof });
     }
     let shown = account.unwrap_or_default();

@@ -7,7 +7,7 @@
 use super::slabs::{Arena, Branch, Link, Status};
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink, Rows, Trie,
-    codec::{self, ChildRef},
+    codec::{self, ChildRef, child_path},
     keccak::Inputs,
     row::{self, Child},
 };
@@ -318,8 +318,7 @@ impl<V: LeafValue> Arena<V> {
                         // Leaves are loaded from the store without their hashes.
                         let is_leaf = matches!(child, Link::Leaf(_));
                         if stale || (is_leaf && branch.refs.get(nibble).is_empty()) {
-                            let mut path = visit.path;
-                            path.push(nibble);
+                            let path = child_path(visit.path, nibble);
                             below.push(Visit::new(child, path, visit.link, nibble));
                         }
                     }

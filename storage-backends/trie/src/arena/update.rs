@@ -3,7 +3,7 @@
 use super::slabs::{Branch, Extension, Leaf, Link, Status};
 use crate::{
     LeafValue, Nibbles, Result, RowSource, Trie, TrieError,
-    codec::{ChildRef, nibble, path_of, shared_nibbles},
+    codec::{ChildRef, child_path, nibble, path_of, shared_nibbles},
 };
 use alloy_primitives::B256;
 
@@ -138,12 +138,9 @@ impl<V: LeafValue> Trie<V> {
 
     /// Replaces a branch at `path` whose only child is `n` by that child, which moves up.
     fn collapse(&mut self, id: u32, n: u8, path: Nibbles, rows: &impl RowSource) -> Result<Link> {
-        let mut child_path = path;
-        child_path.push(n);
-        let child = self.branch_child(id, n, || child_path, rows)?;
+        let child = self.branch_child(id, n, || child_path(path, n), rows)?;
         let branch = self.arena.take_branch(id);
-        let mut prefix = Nibbles::new();
-        prefix.push(n);
+        let prefix = child_path(Nibbles::new(), n);
         let stale = branch.unhashed & (1 << n) != 0;
         let step = Step { child, child_ref: *branch.refs.get(n), stale };
         Ok(self.prepend(prefix, step, path, branch.status.has_row))

@@ -4,7 +4,7 @@ use super::{
     node::{CowTrie, Kind, Link, rlp_node},
     row,
 };
-use crate::{LeafValue, Nibbles, Result};
+use crate::{LeafValue, Nibbles, Result, codec::child_path};
 use alloy_primitives::{B256, Bytes};
 
 /// Finds a node by its path and hash.
@@ -61,9 +61,7 @@ fn put_found<V: LeafValue>(
         Kind::Branch(children) => {
             children.leaves().for_each(|(_, leaf)| visit(&leaf.key, &leaf.value));
             for (n, child) in children.inner() {
-                let mut below = path;
-                below.push(n);
-                put_found(child, below, lookup, put, visit)?;
+                put_found(child, child_path(path, n), lookup, put, visit)?;
             }
         }
     }

@@ -5,7 +5,7 @@ use super::{
     node::{CowTrie, Kind, Link, Node},
     row,
 };
-use crate::{LeafValue, Nibbles, Result, RowSink, RowSource, TrieError};
+use crate::{LeafValue, Nibbles, Result, RowSink, RowSource, TrieError, codec::child_path};
 use alloy_primitives::B256;
 use std::{collections::VecDeque, vec};
 
@@ -106,9 +106,7 @@ impl<V> Link<V> {
             Some(Kind::Branch(children)) => {
                 found.extend(unknown(children).next().map(|_| (path, children)));
                 for (n, child) in children.inner() {
-                    let mut below = path;
-                    below.push(n);
-                    child.add_doubtful(since, below, found);
+                    child.add_doubtful(since, child_path(path, n), found);
                 }
             }
         }
@@ -199,9 +197,7 @@ impl<'a, R: RowSource, S: RowSink, V: LeafValue> Fresh<'_, 'a, R, S, V> {
                 let leaves = children.leaves().filter(|(_, leaf)| leaf.born > since);
                 self.leaves.extend(leaves.map(|(_, leaf)| (leaf.key, &leaf.value)));
                 for (n, child) in children.inner() {
-                    let mut below = path;
-                    below.push(n);
-                    self.put(child, below)?;
+                    self.put(child, child_path(path, n))?;
                 }
             }
         }

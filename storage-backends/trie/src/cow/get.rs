@@ -201,31 +201,17 @@ impl<V: LeafValue> CowTrie<V> {
             if visit(depth, Met::Node(node)).is_break() {
                 return Ok(None);
             }
-            let leaf = match &node.kind {
-                Kind::Leaf(leaf) => &**leaf,
-                Kind::Extension { prefix, child } => {
-                    let end = depth + prefix.len();
-                    if path_of(key, end).slice(depth..) != *prefix {
+            match node.toward(key, depth) {
+                None => return Ok(None),
+                Some((Child::Inner(child), below)) => (link, depth) = (child, below),
+                Some((Child::Leaf(leaf), below)) => {
+                    // A leaf that is a node was visited above.
+                    if below > depth && visit(below, Met::Leaf(leaf)).is_break() {
                         return Ok(None);
                     }
-                    (link, depth) = (child, end);
-                    continue;
+                    return Ok((leaf.key == *key).then_some(&leaf.value));
                 }
-                Kind::Branch(children) => match children.get(nibble(key, depth)) {
-                    None => return Ok(None),
-                    Some(Child::Leaf(leaf)) => {
-                        if visit(depth + 1, Met::Leaf(leaf)).is_break() {
-                            return Ok(None);
-                        }
-                        leaf
-                    }
-                    Some(Child::Inner(child)) => {
-                        (link, depth) = (child, depth + 1);
-                        continue;
-                    }
-                },
-            };
-            return Ok((leaf.key == *key).then_some(&leaf.value));
+            }
         }
     }
 }
@@ -253,22 +239,11 @@ fn descend<V: LeafValue, T>(
         }
     };
     visit(&path, node);
-    let leaf = match &node.kind {
-        Kind::Leaf(leaf) => Some(&**leaf),
-        Kind::Extension { prefix, child } => {
-            let end = depth + prefix.len();
-            if path_of(key, end).slice(depth..) == *prefix {
-                return descend(child, end, key, rows, visit, see);
-            }
-            None
-        }
-        Kind::Branch(children) => match children.get(nibble(key, depth)) {
-            Some(Child::Inner(child)) => return descend(child, depth + 1, key, rows, visit, see),
-            Some(Child::Leaf(leaf)) => Some(leaf),
-            None => None,
-        },
-    };
-    Ok(leaf.filter(|leaf| leaf.key == *key).map(|leaf| see(&leaf.value)))
+    match node.toward(key, depth) {
+        Some((Child::Inner(child), below)) => descend(child, below, key, rows, visit, see),
+        Some((Child::Leaf(leaf), _)) if leaf.key == *key => Ok(Some(see(&leaf.value))),
+        Some((Child::Leaf(_), _)) | None => Ok(None),
+    }
 }
 
 fn get_mut<'a, V: LeafValue>(

@@ -4,7 +4,10 @@ use super::{
     children::Child,
     node::{CowTrie, Kind, Link, Node, load},
 };
-use crate::{LeafValue, Nibbles, Result, RowSource, codec::path_of};
+use crate::{
+    LeafValue, Nibbles, Result, RowSource,
+    codec::{child_path, path_of},
+};
 use alloy_primitives::B256;
 use std::ops::ControlFlow;
 
@@ -94,9 +97,7 @@ fn walk<V: LeafValue>(
                         visit(&leaf.key, &leaf.value)?
                     }
                     Child::Inner(link) => {
-                        let mut below = path;
-                        below.push(n);
-                        walk(link, below, from, rows, visit, checked)?
+                        walk(link, child_path(path, n), from, rows, visit, checked)?
                     }
                 };
                 if flow.is_break() {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, Result, RowSource, SlotValue, TrieError,
-    codec::{self, ChildRef},
+    codec::{self, ChildRef, nibble, path_of},
 };
 use alloy_primitives::{B256, keccak256};
 use std::sync::{
@@ -166,6 +166,22 @@ impl<V> Node<V> {
         // A write would take the node from the caches of other processors.
         if self.used.load(Ordering::Relaxed) != now {
             self.used.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns what is next on the way to a key from this node, which stands at `depth`, and at which depth it stands. A
+    /// leaf, whose key may be another, leads to itself.
+    pub(super) fn toward(&self, key: &B256, depth: usize) -> Option<(Child<'_, V>, usize)> {
+        match &self.kind {
+            Kind::Leaf(leaf) => Some((Child::Leaf(leaf), depth)),
+            Kind::Extension { prefix, child } => {
+                let end = depth + prefix.len();
+                let follows = path_of(key, end).slice(depth..) == *prefix;
+                follows.then_some((Child::Inner(child), end))
+            }
+            Kind::Branch(children) => {
+                children.get(nibble(key, depth)).map(|child| (child, depth + 1))
+            }
         }
     }
 

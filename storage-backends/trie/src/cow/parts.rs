@@ -18,7 +18,7 @@ impl<V: LeafValue> CowTrie<V> {
         let count = (filled.clone().count(), 0);
         let links = filled.map(|(n, part)| (n, Item::Inner(part.root.clone())));
         let children = Children::in_order(count, links);
-        let item = Update { rows, now }.join(children, Nibbles::new(), &mut Vec::new())?;
+        let item = Update { rows, now, gone: &mut Vec::new() }.join(children, Nibbles::new())?;
         Ok(Self { base: None, root: item.into_link(now) })
     }
 

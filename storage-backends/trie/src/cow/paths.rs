@@ -2,12 +2,9 @@
 
 use super::{
     children::Child,
-    node::{CowTrie, Kind, Link, Node},
+    node::{CowTrie, Link, Node},
 };
-use crate::{
-    LeafValue, Nibbles, Owner, Result, RowSource, TrieError, TrieTables,
-    codec::{nibble, path_of},
-};
+use crate::{LeafValue, Nibbles, Owner, Result, RowSource, TrieError, TrieTables, codec::path_of};
 use alloy_primitives::{B256, map::HashMap};
 use polytrie_kv::Read;
 
@@ -42,7 +39,7 @@ struct Found {
 impl TrieTables {
     /// Loads the nodes on the paths to keys that are not in memory. Each call of `store` reads some levels of all paths.
     /// `rows_of` returns the rows of a trie: what they were given is used before the store. If each of them is compared
-    /// with its reference ([`RowSource::is_doubted`]), the store may answer with older ones ([`Read::get_many_doubted`]),
+    /// with its reference ([`RowSource::is_doubted`]), the store may answer with older ones ([`Read::read_many`]),
     /// until an answer is wrong. `now` is as in [`CowTrie::get`].
     ///
     /// # Errors
@@ -127,23 +124,9 @@ impl<'a, V: LeafValue> Step<'a, V> {
                 },
             };
             node.touch(now);
-            match &node.kind {
-                Kind::Leaf(_) => return Ok(false),
-                Kind::Extension { prefix, child } => {
-                    let end = self.depth + prefix.len();
-                    if path_of(&self.key, end).slice(self.depth..) != *prefix {
-                        return Ok(false);
-                    }
-                    self.link = child;
-                    self.depth = end;
-                }
-                Kind::Branch(children) => match children.get(nibble(&self.key, self.depth)) {
-                    Some(Child::Inner(child)) => {
-                        self.link = child;
-                        self.depth += 1;
-                    }
-                    Some(Child::Leaf(_)) | None => return Ok(false),
-                },
+            match node.toward(&self.key, self.depth) {
+                Some((Child::Inner(child), depth)) => (self.link, self.depth) = (child, depth),
+                Some((Child::Leaf(_), _)) | None => return Ok(false),
             }
         }
     }
@@ -211,13 +194,14 @@ mod tests {
             self.0.get_into(table, key, out)
         }
 
-        fn get_many_doubted(
+        fn read_many(
             &self,
             table: Table,
             keys: &[&[u8]],
-        ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
-            let mut rows = self.get_many(table, keys)?;
-            for at in 1..rows.len() {
+            is_doubted: bool,
+        ) -> Result<Values, KvError> {
+            let mut rows = self.0.get_many(table, keys)?;
+            for at in (1..rows.len()).filter(|_| is_doubted) {
                 match at % 5 {
                     0 => rows[at] = None,
                     1 => rows.swap(at, at - 1),

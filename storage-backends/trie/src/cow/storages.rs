@@ -3,7 +3,7 @@
 use super::{CowTrie, fresh::AT_A_TIME};
 use crate::{Nibbles, Owner, Result, RowSource, Rows, SlotValue, TrieTables};
 use alloy_primitives::{B256, map::HashMap};
-use polytrie_kv::{Batch, Read};
+use polytrie_kv::{Batch, Read, Values};
 
 /// Rows by trie and path; `None` where there is none.
 type Found = HashMap<(Owner, Nibbles), Option<Vec<u8>>>;
@@ -62,7 +62,7 @@ impl RowSource for ReadBefore<'_> {
         self.rest.load(path, out)
     }
 
-    fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Vec<Option<Vec<u8>>>> {
+    fn load_many(&self, paths: &[Nibbles], is_doubted: bool) -> Result<Values> {
         let found = |path: &Nibbles| self.found.get(&(Some(self.owner), *path)).cloned();
         let known: Option<Vec<_>> =
             if is_doubted { paths.iter().map(found).collect() } else { None };

@@ -43,7 +43,8 @@ impl<V: LeafValue> CowTrie<V> {
         }
         let depth = self.depth();
         let item = Item::Inner(std::mem::replace(&mut self.root, Link::empty()));
-        self.root = Update { rows, now }.set_item(item, depth, changes, gone)?.into_link(now);
+        let mut update = Update { rows, now, gone };
+        self.root = update.set_item(item, depth, changes)?.into_link(now);
         Ok(())
     }
 }
@@ -63,6 +64,8 @@ impl<V> Item<V> {
 pub(super) struct Update<'a, R> {
     pub(super) rows: &'a R,
     pub(super) now: u64,
+    /// Paths that may have lost their row.
+    pub(super) gone: &'a mut Vec<Nibbles>,
 }
 
 /// The outcome of changes to a node.
@@ -76,17 +79,16 @@ enum Done<V> {
 impl<R: RowSource> Update<'_, R> {
     /// Applies changes to the item at `depth`, where all their keys are. Returns the item that stands there afterwards.
     fn set_item<V: LeafValue>(
-        &self,
+        &mut self,
         item: Item<V>,
         depth: usize,
         changes: &[Change<V>],
-        gone: &mut Vec<Nibbles>,
     ) -> Result<Item<V>> {
         match item {
             Item::Empty => Ok(self.build(&present(changes), depth)),
             Item::Inner(link) if link.is_empty() => Ok(self.build(&present(changes), depth)),
             Item::Leaf(leaf) => Ok(self.set_leaf(leaf, depth, changes)),
-            Item::Inner(mut link) => match self.set_link(&mut link, depth, changes, gone)? {
+            Item::Inner(mut link) => match self.set_link(&mut link, depth, changes)? {
                 Done::Same | Done::Changed => Ok(Item::Inner(link)),
                 Done::Replaced(item) => Ok(item),
             },
@@ -125,51 +127,49 @@ impl<R: RowSource> Update<'_, R> {
 
     /// Applies changes to the node at a link, which is not empty.
     fn set_link<V: LeafValue>(
-        &self,
+        &mut self,
         link: &mut Link<V>,
         depth: usize,
         changes: &[Change<V>],
-        gone: &mut Vec<Nibbles>,
     ) -> Result<Done<V>> {
         let path = || path_of(&changes[0].0, depth);
         let node = link.resolve(path, self.rows, self.now)?;
         if let Some(leaf) = node.and_then(|node| node.as_leaf()).cloned() {
             // This leaf has a row of its own; a leaf in a branch has none.
-            gone.push(path());
+            self.gone.push(path());
             return Ok(Done::Replaced(self.set_leaf(leaf, depth, changes)));
         }
         let Some(node) = link.to_mut() else { return Ok(Done::Same) };
         let done = match &mut node.kind {
             Kind::Leaf(_) => Done::Same,
             Kind::Extension { prefix, child } => {
-                self.set_extension(prefix, child, depth, changes, gone)?
+                self.set_extension(prefix, child, depth, changes)?
             }
             Kind::Branch(children) => {
-                if !self.set_children(children, depth, changes, gone)? {
+                if !self.set_children(children, depth, changes)? {
                     Done::Same
                 } else if children.len() > 1 {
                     Done::Changed
                 } else {
                     let children = std::mem::take(children);
-                    Done::Replaced(self.join(children, path(), gone)?)
+                    Done::Replaced(self.join(children, path())?)
                 }
             }
         };
         match &done {
             Done::Same => {}
             Done::Changed => drop(link.changed(self.now)),
-            Done::Replaced(_) => gone.push(path()),
+            Done::Replaced(_) => self.gone.push(path()),
         }
         Ok(done)
     }
 
     fn set_extension<V: LeafValue>(
-        &self,
+        &mut self,
         prefix: &Nibbles,
         child: &mut Link<V>,
         depth: usize,
         changes: &[Change<V>],
-        gone: &mut Vec<Nibbles>,
     ) -> Result<Done<V>> {
         let end = depth + prefix.len();
         let shared = |key: &B256| path_of(key, end).slice(depth..).common_prefix_length(prefix);
@@ -184,10 +184,10 @@ impl<R: RowSource> Update<'_, R> {
         };
         let path = path_of(&changes[0].0, depth);
         if at == prefix.len() {
-            return Ok(match self.set_link(child, end, &changes, gone)? {
+            return Ok(match self.set_link(child, end, &changes)? {
                 Done::Same => Done::Same,
                 Done::Changed => Done::Changed,
-                Done::Replaced(item) => Done::Replaced(self.prepend(*prefix, item, path, gone)?),
+                Done::Replaced(item) => Done::Replaced(self.prepend(*prefix, item, path)?),
             });
         }
         let n = prefix.get_unchecked(at);
@@ -198,21 +198,20 @@ impl<R: RowSource> Update<'_, R> {
             self.extension(prefix.slice(at + 1..), child)
         };
         let mut children = Children::in_order((1, 0), [(n, Item::Inner(rest))].into_iter());
-        self.set_children(&mut children, depth + at, &changes, gone)?;
-        let below = self.join(children, path.join(&prefix.slice(..at)), gone)?;
+        self.set_children(&mut children, depth + at, &changes)?;
+        let below = self.join(children, path.join(&prefix.slice(..at)))?;
         if at == 0 {
             return Ok(Done::Replaced(below));
         }
-        Ok(Done::Replaced(self.prepend(prefix.slice(..at), below, path, gone)?))
+        Ok(Done::Replaced(self.prepend(prefix.slice(..at), below, path)?))
     }
 
     /// Applies changes to the children of a branch at `depth`. Returns whether any child changed.
     fn set_children<'c, V: LeafValue>(
-        &self,
+        &mut self,
         children: &mut Children<V>,
         depth: usize,
         changes: &'c [Change<V>],
-        gone: &mut Vec<Nibbles>,
     ) -> Result<bool> {
         let below = depth + 1;
         let parts = changes.chunk_by(|a, b| nibble(&a.0, depth) == nibble(&b.0, depth));
@@ -222,9 +221,10 @@ impl<R: RowSource> Update<'_, R> {
                 (n, children.take(n), part)
             };
             let parts: Vec<Part<'c, V>> = parts.map(take).collect();
+            let (rows, now) = (self.rows, self.now);
             let set_and_hash = |(n, item, part): Part<'c, V>| {
                 let mut gone = Vec::new();
-                let item = self.set_item(item, below, part, &mut gone)?;
+                let item = Update { rows, now, gone: &mut gone }.set_item(item, below, part)?;
                 if let Item::Inner(link) = &item {
                     hash::resolve([(link, below)]);
                 }
@@ -232,9 +232,9 @@ impl<R: RowSource> Update<'_, R> {
             };
             let done: Vec<(u8, Item<V>, Vec<Nibbles>)> =
                 parts.into_par_iter().map(set_and_hash).collect::<Result<_, _>>()?;
-            for (n, item, part_gone) in done {
+            for (n, item, gone) in done {
                 children.put(n, item);
-                gone.extend(part_gone);
+                self.gone.extend(gone);
             }
             return Ok(true);
         }
@@ -242,7 +242,7 @@ impl<R: RowSource> Update<'_, R> {
         for part in parts {
             let n = nibble(&part[0].0, depth);
             if let Some(child) = children.link_mut(n) {
-                match self.set_link(child, below, part, gone)? {
+                match self.set_link(child, below, part)? {
                     Done::Same => {}
                     Done::Changed => changed = true,
                     Done::Replaced(item) => {
@@ -263,7 +263,7 @@ impl<R: RowSource> Update<'_, R> {
             }
             let before = children.take(n);
             let had_any = !matches!(before, Item::Empty);
-            let item = self.set_item(before, below, part, gone)?;
+            let item = self.set_item(before, below, part)?;
             changed |= had_any || !matches!(item, Item::Empty);
             children.put(n, item);
         }
@@ -272,26 +272,24 @@ impl<R: RowSource> Update<'_, R> {
 
     /// Makes the branch of these children at `path`, or the one child's subtree if there are fewer than two children.
     pub(super) fn join<V: LeafValue>(
-        &self,
+        &mut self,
         mut children: Children<V>,
         path: Nibbles,
-        gone: &mut Vec<Nibbles>,
     ) -> Result<Item<V>> {
         if children.len() > 1 {
             return Ok(Item::Inner(self.node(Kind::Branch(children))));
         }
         let Some(n) = children.only() else { return Ok(Item::Empty) };
         let only = children.take(n);
-        self.prepend(Nibbles::from_nibbles([n]), only, path, gone)
+        self.prepend(Nibbles::from_nibbles([n]), only, path)
     }
 
     /// Puts `prefix` before the item at `path` + `prefix`. Returns the item that stands at `path`.
     fn prepend<V: LeafValue>(
-        &self,
+        &mut self,
         prefix: Nibbles,
         item: Item<V>,
         path: Nibbles,
-        gone: &mut Vec<Nibbles>,
     ) -> Result<Item<V>> {
         let link = match item {
             Item::Empty => return Ok(Item::Empty),
@@ -302,11 +300,11 @@ impl<R: RowSource> Update<'_, R> {
         let Some(node) = link.resolve(below, self.rows, self.now)? else { return Ok(Item::Empty) };
         let (prefix, child) = match &node.kind {
             Kind::Leaf(leaf) => {
-                gone.push(below());
+                self.gone.push(below());
                 return Ok(Item::Leaf(Leaf::clone(leaf).moved()));
             }
             Kind::Extension { prefix: rest, child } => {
-                gone.push(below());
+                self.gone.push(below());
                 (prefix.join(rest), Link::clone(child))
             }
             Kind::Branch(_) => (prefix, link),

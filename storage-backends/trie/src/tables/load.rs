@@ -6,7 +6,7 @@ use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
     Account, CODE_TABLE, GenesisAccount, GenesisAccounts, Result, clear_tables, in_order_of_hash,
-    write_codes,
+    write_code,
 };
 use std::mem;
 
@@ -81,9 +81,7 @@ impl TrieTables {
             }
             let (storage_root, rows) = storage.finish();
             others = rows.into_inner();
-            if let Some(code) = code {
-                write_codes(&mut others, &[(account.code_hash, code)]);
-            }
+            write_code(&mut others, &account, code.as_ref());
             builder.add(hash, AccountLeaf::new(&account, storage_root));
             let rows = builder.rows().inner();
             if rows.byte_len() + others.byte_len() + sink.byte_len() >= PORTION {

@@ -6,7 +6,7 @@ use crate::{
     prove_key, rows::key_of,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::{KvError, Read};
+use polytrie_kv::{KvError, Read, Values};
 use polytrie_state::{Proof, Result, SlotVisit, Touched, WriteSet, hash_address};
 
 impl TrieTables {
@@ -20,22 +20,18 @@ impl TrieTables {
     }
 
     /// Reads the rows of many paths, which must be sorted. Each path has the account of its storage trie, or `None`. With
-    /// `is_doubted` the rows may be wrong ([`Read::get_many_doubted`]).
+    /// `is_doubted` the rows may be wrong ([`Read::read_many`]).
     pub(crate) fn get_many(
         &self,
         store: &dyn Read,
         paths: &[(Option<B256>, Nibbles)],
         is_doubted: bool,
-    ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+    ) -> Result<Values, KvError> {
         let keys: Vec<_> = paths.iter().map(|(owner, path)| key_of(owner.as_ref(), path)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let accounts = paths.partition_point(|(owner, _)| owner.is_none());
-        let get_many = |table, keys: &[&[u8]]| match is_doubted {
-            true => store.get_many_doubted(table, keys),
-            false => store.get_many(table, keys),
-        };
-        let mut rows = get_many(self.accounts, &keys[..accounts])?;
-        rows.extend(get_many(self.storage, &keys[accounts..])?);
+        let mut rows = store.read_many(self.accounts, &keys[..accounts], is_doubted)?;
+        rows.extend(store.read_many(self.storage, &keys[accounts..], is_doubted)?);
         Ok(rows)
     }
 
