@@ -1,14 +1,18 @@
 //! Bytes of nodes that stay in memory, and the calls of the store that bring them there.
 
 use crate::{
-    ACCOUNT_NODES, RainLayer, RainOptions,
+    ACCOUNT_NODES, LOG, RainLayer, RainOptions,
+    checkpoint::checkpoint,
+    meta::read_shard,
+    shard::Lost,
     state::read_state,
     touches::{Noted, Source},
-    version::{Version, shard_of},
+    version::{Version, empty_part, shard_of},
 };
 use alloy_primitives::{Address, B256, U256};
+use parking_lot::Mutex;
 use polytrie_kv::{
-    Batch, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, Visit,
+    Batch, KeyRange, KvError, MemoryEngine, Op, Read, Store, StoreOptions, Table, Visit,
 };
 use polytrie_kv_testing::Remote;
 use polytrie_state::{
@@ -242,15 +246,16 @@ fn void_blocks_do_not_fill_memory() {
     }
 }
 
-/// A store that counts its calls: those for one row, and those for many.
+/// A store that counts its calls: those for one row, and those for many. It notes where those for a part of the log begin.
 struct Counted<'s> {
     store: &'s Store,
     calls: [AtomicUsize; 2],
+    log: Mutex<Vec<Vec<u8>>>,
 }
 
 impl<'s> Counted<'s> {
     fn of(store: &'s Store) -> Self {
-        Self { store, calls: Default::default() }
+        Self { store, calls: Default::default(), log: Mutex::default() }
     }
 
     fn calls(&self) -> [usize; 2] {
@@ -275,6 +280,9 @@ impl Read for Counted<'_> {
         range: KeyRange<'_>,
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
+        if table == LOG {
+            self.log.lock().push(range.from.to_vec());
+        }
         self.store.scan(table, range, visit)
     }
 }
@@ -313,6 +321,32 @@ fn logs_are_replayed_with_a_few_calls_for_each_shard() {
     // A row for each shard and that of the head come alone.
     let [single, many] = store.calls();
     assert!(single <= 40 && many <= 6 * 16, "{single} and {many}");
+}
+
+/// An engine may look at each place in a range that ever had a row, and the log has a row for each change.
+#[test]
+fn nothing_looks_for_the_log_before_a_checkpoint() {
+    let (store, layer) = loaded(1 << 24);
+    after_blocks((&store, &layer), 0, 300);
+    drop(layer);
+    let key = |shard: usize, seq: u64| [&[shard as u8][..], &seq.to_be_bytes()].concat();
+    let store = Counted::of(&store);
+    read_state(&Noted::plain(&store)).unwrap();
+    let mut scanned = store.log.lock().clone();
+    scanned.sort_unstable();
+    let saved = (0..16).map(|shard| read_shard(&store, shard).unwrap().map_or(0, |(seq, _)| seq));
+    let saved: Vec<_> = saved.collect();
+    assert!(saved.iter().all(|seq| *seq > 100), "{saved:?}");
+    let expected: Vec<_> = (0..).zip(&saved).map(|(shard, seq)| key(shard, seq + 1)).collect();
+    assert_eq!(scanned, expected);
+
+    let lost = Lost::default();
+    let batch = checkpoint(3, &empty_part(3), (500, 564), &lost, store.store).unwrap();
+    let removed = batch.ops().filter_map(|(table, op)| match op {
+        Op::DeleteRange { from, to } if table == LOG => Some((from.to_vec(), to?.to_vec())),
+        _ => None,
+    });
+    assert_eq!(removed.collect::<Vec<_>>(), [(key(3, 501), key(3, 565))]);
 }
 
 /// Where the store is not trusted, an opening compares the nodes that its logs lead to with their hashes.
