@@ -296,6 +296,22 @@ pub(super) fn undo_row(store: &dyn Read, number: u64) -> Result<Option<Vec<u8>>,
     store.get(UNDO, &number.to_be_bytes())
 }
 
+/// Returns the number of the first block from which on all blocks up to the head have an undo record; if none has one, that of
+/// the block after the head.
+pub(super) fn first_undo(store: &dyn Read, head: u64) -> Result<u64, KvError> {
+    // Records are dropped from the oldest on. A scan may look at each place that ever had one.
+    let (mut low, mut high) = (0, head.saturating_add(1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if undo_row(store, middle)?.is_some() {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(low)
+}
+
 /// Adds the rows of a block, which becomes the head.
 pub(super) fn put_block(batch: &mut Batch, row: &BlockRow<'_>) {
     let number = row.number.to_be_bytes();
