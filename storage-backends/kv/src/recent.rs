@@ -11,8 +11,11 @@ use parking_lot::Mutex;
 
 /// Number of parts of the cache, each with a lock.
 const SHARDS: usize = 16;
-/// Bytes above which a row is not cached.
-const LONGEST: usize = 4096;
+/// Bytes above which a row is not cached. The code of a contract has up to 24 KiB, a stem of the binary tree 8 KiB; blocks are
+/// mostly longer, and rarely read again.
+const LONGEST: usize = 32 << 10;
+/// The greatest part of a shard's young answers that one of them may take.
+const PART: usize = 4;
 /// Bytes of memory of a cached row beside its key and value, estimated.
 const OVERHEAD: usize = 64;
 
@@ -92,7 +95,7 @@ impl Recent {
 
     /// Caches an answer of the view; `None` stands for a key without a row.
     pub(crate) fn put(&self, table: Table, key: (&[u8], u64), row: Option<&[u8]>) {
-        if row.is_some_and(|row| row.len() > LONGEST) {
+        if row.is_some_and(|row| row.len() > LONGEST.min(self.limit / PART)) {
             return;
         }
         let answer = Answer::new(table, key, row);
@@ -145,6 +148,22 @@ mod tests {
         };
         assert!((48_000..50_000).all(known));
         assert!(!(0..40_000).any(known));
+    }
+
+    /// Code is read when a block runs ahead, and again when it is executed.
+    #[test]
+    fn code_is_kept_where_there_is_room_for_it() {
+        let key = hashed(b"12345678");
+        for (cache, row, is_kept) in [
+            (64 << 20, 24 << 10, true),
+            (64 << 20, 100 << 10, false),
+            (1 << 20, 24 << 10, false),
+            (1 << 20, 4 << 10, true),
+        ] {
+            let recent = Recent::new(cache);
+            recent.put(TABLE, key, Some(&vec![7; row]));
+            assert_eq!(recent.get(TABLE, key, &mut Vec::new()).is_some(), is_kept, "{cache} {row}");
+        }
     }
 
     #[test]
