@@ -15,7 +15,7 @@ use alloy_rlp::Encodable;
 use polytrie_consensus::decode::{decode_block, decode_header, decode_lone_header};
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Store};
 use polytrie_state::{StateError, each_row};
-use std::ops::ControlFlow;
+use std::{collections::VecDeque, ops::ControlFlow};
 
 /// Rows of the chain in a store or in a snapshot of one.
 #[derive(Debug, Clone)]
@@ -140,9 +140,32 @@ impl<R: Read> ChainDb<R> {
     fn index_row(&self, number: u64) -> Result<Option<Vec<u8>>> {
         let row = self.store.get(CANONICAL, &number.to_be_bytes())?;
         if row.as_ref().is_some_and(|row| row.len() < INDEX_START) {
-            return Err(ChainError::Corrupt(format!("the index row of block {number} is damaged")));
+            return Err(damaged_index(number));
         }
         Ok(row)
+    }
+
+    /// Returns the hashes of the last blocks of the chain up to `head`, newest first and at most `most`. They end before a block
+    /// that is not known.
+    pub(super) fn last_hashes(&self, head: u64, most: usize) -> Result<VecDeque<B256>> {
+        let from = head.saturating_add(1).saturating_sub(most as u64).to_be_bytes();
+        let to = head.checked_add(1).map(u64::to_be_bytes);
+        let to = to.as_ref().map(<[u8; 8]>::as_slice);
+        let (mut hashes, mut next, mut damaged) = (VecDeque::with_capacity(most), Some(head), None);
+        let range = KeyRange { from: &from, to, reverse: true };
+        self.store.scan(CANONICAL, range, &mut |key, row| {
+            let Some(number) = next.filter(|number| *key == number.to_be_bytes()) else {
+                return Ok(ControlFlow::Break(()));
+            };
+            if row.len() < INDEX_START {
+                damaged = Some(number);
+                return Ok(ControlFlow::Break(()));
+            }
+            hashes.push_back(hash_and_difficulty(row).0);
+            next = number.checked_sub(1);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        damaged.map_or(Ok(hashes), |number| Err(damaged_index(number)))
     }
 
     /// Returns hash and total difficulty of the chain's block with this number.
@@ -289,6 +312,10 @@ impl<R: Read> ChainDb<R> {
             .map_err(|e| ChainError::Corrupt(format!("side block {hash} does not decode: {e}")))?;
         Ok(Some(Head { header, total_difficulty }))
     }
+}
+
+fn damaged_index(number: u64) -> ChainError {
+    ChainError::Corrupt(format!("the index row of block {number} is damaged"))
 }
 
 /// Returns the undo record of a block.

@@ -130,14 +130,7 @@ impl Chain {
     /// Reads the last blocks from the store again.
     pub(super) fn reload_recent(&mut self) -> Result<()> {
         self.ancestors = self.ancestors_of(self.head.hash())?;
-        self.hashes.clear();
-        let mut number = self.head.number();
-        while self.hashes.len() < BLOCK_HASHES {
-            let Some((hash, _)) = self.db.canonical(number)? else { break };
-            self.hashes.push_back(hash);
-            let Some(before) = number.checked_sub(1) else { break };
-            number = before;
-        }
+        self.hashes = self.db.last_hashes(self.head.number(), BLOCK_HASHES)?;
         Ok(())
     }
 
@@ -157,6 +150,27 @@ mod tests {
     use polytrie_kv::{Batch, MemoryEngine};
     use polytrie_layers::LAYERS;
     use std::sync::Arc;
+
+    /// Each row that is read alone is a request where the rows are on other machines.
+    #[test]
+    fn the_last_hashes_are_read_together() {
+        let engine = Arc::new(MemoryEngine::new());
+        let mut chain = testing::open(&LAYERS[0], &engine, ChainOptions::default());
+        for blocks in [3, BLOCK_HASHES] {
+            (0..blocks).for_each(|_| testing::extend(&mut chain, 0));
+            let (expected, before) = (chain.hashes.clone(), chain.db().store().counters());
+            chain.reload_recent().unwrap();
+            let reads = chain.db().store().counters() - before;
+            assert_eq!(chain.hashes, expected);
+            assert_eq!(expected.len(), (blocks + 1).min(BLOCK_HASHES));
+            assert!(reads.gets < 40 && reads.scans == 1, "{reads:?}");
+        }
+        let mut batch = Batch::new();
+        batch.put(CANONICAL, &7u64.to_be_bytes(), b"damaged");
+        chain.db().store().write(batch).unwrap();
+        let error = chain.reload_recent().unwrap_err().to_string();
+        assert!(error.contains("the index row of block 7 is damaged"), "{error}");
+    }
 
     /// A call would be answered with a hash of zeros.
     #[test]
