@@ -64,16 +64,16 @@ pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
     }
 }
 
-/// Makes a layer on other machines with the genesis of a history, all of it in the engine, which counts the requests.
-fn on_other_machines<'f>(
-    factory: &'f dyn LayerFactory,
-    history: &History,
-    made: &Arc<AtomicU64>,
-) -> Driver<'f> {
+/// Creates an engine on other machines, which counts the requests.
+fn other_machines(made: &Arc<AtomicU64>) -> Ground {
     let engine = Requests::new(MemoryEngine::new(), Arc::clone(made));
-    let ground = Ground::Memory(Arc::new(KeepsRows(Remote(engine), 16 << 20)));
+    Ground::Memory(Arc::new(KeepsRows(Remote(engine), 16 << 20)))
+}
+
+/// Makes a layer on other machines with the genesis of a history, all of it in the engine.
+fn loaded<'f>(factory: &'f dyn LayerFactory, history: &History, ground: &Ground) -> Driver<'f> {
     let options = StoreOptions { counters: true, ..STORE_IN_STEP };
-    let mut driver = Driver::open(factory, &ground, &options).unwrap_or_else(|e| panic!("{e}"));
+    let mut driver = Driver::open(factory, ground, &options).unwrap_or_else(|e| panic!("{e}"));
     driver.load(history.genesis()).unwrap_or_else(|e| panic!("{e}"));
     driver.flush().unwrap_or_else(|e| panic!("{e}"));
     driver
@@ -82,7 +82,7 @@ fn on_other_machines<'f>(
 /// Checks that a layer on other machines reads together what is asked for together, and asks the engine for none of it again.
 pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
     let history = History::with_genesis_of(Seed::or(22).value(), 200);
-    let driver = on_other_machines(factory, &history, &Arc::default());
+    let driver = loaded(factory, &history, &other_machines(&Arc::default()));
     let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));
     assert!(reader.gathers(), "the rows are on other machines");
     let accesses: Vec<Access> = history
@@ -123,7 +123,7 @@ pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
 pub fn a_block_ends_with_few_requests(factory: &dyn LayerFactory, most: u64) {
     let history = History::with_genesis_of(Seed::or(23).value(), 200);
     let made = Arc::<AtomicU64>::default();
-    let driver = on_other_machines(factory, &history, &made);
+    let driver = loaded(factory, &history, &other_machines(&made));
     let mut session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
     let created = (0..50u64).map(|n| AccountChange {
         address: Address::from_word(keccak256(n.to_be_bytes())),
@@ -138,6 +138,39 @@ pub fn a_block_ends_with_few_requests(factory: &dyn LayerFactory, most: u64) {
     drop(session.finish().unwrap_or_else(|e| panic!("{e}")));
     let requests = made.load(Ordering::SeqCst) - before;
     assert!((1..=most).contains(&requests), "{requests} requests");
+}
+
+/// Checks that a layer on other machines, of which nothing is in memory, reads together what it needs to undo a block that
+/// changed 50 accounts among 1,000: with at most `most` requests.
+pub fn a_block_is_undone_with_few_requests(factory: &dyn LayerFactory, most: u64) {
+    let history = History::with_genesis_of(Seed::or(24).value(), 1_000);
+    let made = Arc::<AtomicU64>::default();
+    let ground = other_machines(&made);
+    let mut driver = loaded(factory, &history, &ground);
+    let expected = driver.layer().commitment();
+    let changed = history.genesis.accounts.iter().filter_map(|change| {
+        let account = change.account?;
+        Some(AccountChange {
+            address: change.address,
+            account: Some(Account { nonce: account.nonce ^ (1 << 40), ..account }),
+            wiped: false,
+            code: None,
+            slots: Vec::new(),
+        })
+    });
+    let accounts = changed.take(50).collect();
+    let mut session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
+    session.apply(&TxWrites { accounts }).unwrap_or_else(|e| panic!("{e}"));
+    let finished = session.finish().unwrap_or_else(|e| panic!("{e}"));
+    driver.commit(finished).unwrap_or_else(|e| panic!("{e}"));
+    let mut driver = driver.reopen(&ground).unwrap_or_else(|e| panic!("{e}"));
+    // Some layers read their head when it is asked for.
+    drop(driver.layer().reader().unwrap_or_else(|e| panic!("{e}")));
+    let before = made.load(Ordering::SeqCst);
+    let undone = driver.undo().unwrap_or_else(|e| panic!("{e}"));
+    let requests = made.load(Ordering::SeqCst) - before;
+    assert_eq!(undone, expected);
+    assert!(requests <= most, "{requests} requests");
 }
 
 /// Creates an engine in memory whose recently read rows the store keeps.
