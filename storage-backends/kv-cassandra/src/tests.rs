@@ -284,9 +284,8 @@ fn a_batch_that_was_not_committed_is_removed_also_after_an_opening_that_was_cut_
     let place = Place { store: store.as_str().into(), version: 1, writer: 1 };
     let mut batch = Batch::new();
     batch.put(TABLES[0], b"key", b"value");
-    let read = || {
-        log::read(&cluster, &place, &TABLES, &mut |_| Ok(ControlFlow::Continue(()))).unwrap()
-    };
+    let read =
+        || log::read(&cluster, &place, &TABLES, &mut |_| Ok(ControlFlow::Continue(()))).unwrap();
     assert_eq!(log::append(&cluster, &place, &TABLES, &batch).unwrap(), read());
     let (link, name) = (cluster.link(), Arc::clone(&place.store));
     let taken = cluster.wait(async move { head::take_over(&link, &name, false).await });
