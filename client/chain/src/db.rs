@@ -145,14 +145,19 @@ impl<R: Read> ChainDb<R> {
         Ok(row)
     }
 
-    /// Returns the hashes of the last blocks of the chain up to `head`, newest first and at most `most`. They end before a block
-    /// that is not known.
-    pub(super) fn last_hashes(&self, head: u64, most: usize) -> Result<VecDeque<B256>> {
-        let from = head.saturating_add(1).saturating_sub(most as u64).to_be_bytes();
-        let to = head.checked_add(1).map(u64::to_be_bytes);
+    /// Returns the hashes of the chain's blocks from `first` to `last` in their order, or the newest first. They end before a
+    /// block that is not known.
+    pub(super) fn hashes(
+        &self,
+        first: u64,
+        last: u64,
+        newest_first: bool,
+    ) -> Result<VecDeque<B256>> {
+        let (from, to) = (first.to_be_bytes(), last.checked_add(1).map(u64::to_be_bytes));
         let to = to.as_ref().map(<[u8; 8]>::as_slice);
-        let (mut hashes, mut next, mut damaged) = (VecDeque::with_capacity(most), Some(head), None);
-        let range = KeyRange { from: &from, to, reverse: true };
+        let range = KeyRange { from: &from, to, reverse: newest_first };
+        let (mut hashes, mut damaged) = (VecDeque::new(), None);
+        let mut next = Some(if newest_first { last } else { first });
         self.store.scan(CANONICAL, range, &mut |key, row| {
             let Some(number) = next.filter(|number| *key == number.to_be_bytes()) else {
                 return Ok(ControlFlow::Break(()));
@@ -162,7 +167,7 @@ impl<R: Read> ChainDb<R> {
                 return Ok(ControlFlow::Break(()));
             }
             hashes.push_back(hash_and_difficulty(row).0);
-            next = number.checked_sub(1);
+            next = if newest_first { number.checked_sub(1) } else { number.checked_add(1) };
             Ok(ControlFlow::Continue(()))
         })?;
         damaged.map_or(Ok(hashes), |number| Err(damaged_index(number)))
