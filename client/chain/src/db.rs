@@ -15,7 +15,7 @@ use alloy_rlp::Encodable;
 use polytrie_consensus::decode::{decode_block, decode_header, decode_lone_header};
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Store};
 use polytrie_state::{StateError, each_row};
-use std::ops::ControlFlow;
+use std::{collections::VecDeque, ops::ControlFlow};
 
 /// Rows of the chain in a store or in a snapshot of one.
 #[derive(Debug, Clone)]
@@ -140,9 +140,37 @@ impl<R: Read> ChainDb<R> {
     fn index_row(&self, number: u64) -> Result<Option<Vec<u8>>> {
         let row = self.store.get(CANONICAL, &number.to_be_bytes())?;
         if row.as_ref().is_some_and(|row| row.len() < INDEX_START) {
-            return Err(ChainError::Corrupt(format!("the index row of block {number} is damaged")));
+            return Err(damaged_index(number));
         }
         Ok(row)
+    }
+
+    /// Returns the hashes of the chain's blocks from `first` to `last` in their order, or the newest first. They end before a
+    /// block that is not known.
+    pub(super) fn hashes(
+        &self,
+        first: u64,
+        last: u64,
+        newest_first: bool,
+    ) -> Result<VecDeque<B256>> {
+        let (from, to) = (first.to_be_bytes(), last.checked_add(1).map(u64::to_be_bytes));
+        let to = to.as_ref().map(<[u8; 8]>::as_slice);
+        let range = KeyRange { from: &from, to, reverse: newest_first };
+        let (mut hashes, mut damaged) = (VecDeque::new(), None);
+        let mut next = Some(if newest_first { last } else { first });
+        self.store.scan(CANONICAL, range, &mut |key, row| {
+            let Some(number) = next.filter(|number| *key == number.to_be_bytes()) else {
+                return Ok(ControlFlow::Break(()));
+            };
+            if row.len() < INDEX_START {
+                damaged = Some(number);
+                return Ok(ControlFlow::Break(()));
+            }
+            hashes.push_back(hash_and_difficulty(row).0);
+            next = if newest_first { number.checked_sub(1) } else { number.checked_add(1) };
+            Ok(ControlFlow::Continue(()))
+        })?;
+        damaged.map_or(Ok(hashes), |number| Err(damaged_index(number)))
     }
 
     /// Returns hash and total difficulty of the chain's block with this number.
@@ -291,9 +319,29 @@ impl<R: Read> ChainDb<R> {
     }
 }
 
+fn damaged_index(number: u64) -> ChainError {
+    ChainError::Corrupt(format!("the index row of block {number} is damaged"))
+}
+
 /// Returns the undo record of a block.
 pub(super) fn undo_row(store: &dyn Read, number: u64) -> Result<Option<Vec<u8>>, KvError> {
     store.get(UNDO, &number.to_be_bytes())
+}
+
+/// Returns the number of the first block from which on all blocks up to the head have an undo record; if none has one, that of
+/// the block after the head.
+pub(super) fn first_undo(store: &dyn Read, head: u64) -> Result<u64, KvError> {
+    // Records are dropped from the oldest on. A scan may look at each place that ever had one.
+    let (mut low, mut high) = (0, head.saturating_add(1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if undo_row(store, middle)?.is_some() {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(low)
 }
 
 /// Adds the rows of a block, which becomes the head.

@@ -1,6 +1,9 @@
 //! The state at earlier blocks, computed from the state at the head and the undo records since then.
 
-use super::{ChainDb, Head, Result, db::undo_row};
+use super::{
+    ChainDb, Head, Result,
+    db::{first_undo, undo_row},
+};
 use alloy_primitives::{
     Address, B256, Bytes, U256,
     map::{B256HashSet, B256Map},
@@ -108,17 +111,7 @@ impl StateHistory {
     ///
     /// Fails if the store fails.
     pub fn oldest(&self, snapshot: &Snapshot, head: u64) -> Result<u64> {
-        // Records are dropped from the oldest on, so they are there from some block up to the head.
-        let (mut low, mut high) = (0, head);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if undo_row(snapshot, middle + 1)?.is_some() {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        Ok(low)
+        Ok(first_undo(snapshot, head)?.saturating_sub(1))
     }
 
     /// Returns the changes that taking back block `number` makes.

@@ -69,8 +69,8 @@ impl Chain {
         if number > self.head.number() {
             return Ok(false);
         }
-        let canonical = || self.db.canonical(number);
-        Ok(self.waits(number, hash) || canonical()?.is_some_and(|(found, _)| found == *hash))
+        let canonical = || self.passed.lock().get(&self.db, number);
+        Ok(self.waits(number, hash) || canonical()? == Some(*hash))
     }
 
     pub(super) fn unknown_parent(&self, candidate: &Candidate) -> InsertError {

@@ -74,6 +74,7 @@ use polytrie_consensus::RecentAncestors;
 use polytrie_kv::Store;
 use polytrie_state::StateLayer;
 use proposed::Proposed;
+use recent::PassedHashes;
 use sides::SideHashes;
 use signers::RecentSigners;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -180,6 +181,8 @@ pub struct Chain {
     signers: RecentSigners,
     /// Hashes of the last 256 blocks up to the head, newest first, for BLOCKHASH.
     hashes: VecDeque<B256>,
+    /// Hashes of the blocks that a caller passes over.
+    passed: Mutex<PassedHashes>,
 }
 
 impl Chain {
@@ -312,6 +315,7 @@ impl Chain {
             ancestors: RecentAncestors::new(),
             signers: RecentSigners::default(),
             hashes: VecDeque::new(),
+            passed: Mutex::default(),
             head,
         };
         chain.report_horizon(chain.head.number());

@@ -50,6 +50,39 @@ impl BlockHashes for AncestorHashes<'_> {
     }
 }
 
+/// Hashes of earlier blocks that were read together, for a caller that goes through the blocks one after the other.
+#[derive(Debug, Default)]
+pub(super) struct PassedHashes {
+    /// Number of the first of them.
+    first: u64,
+    hashes: VecDeque<B256>,
+    /// Number of the block after the one that was asked for last.
+    next: u64,
+}
+
+impl PassedHashes {
+    /// Returns the hash of the chain's block with this number, if there is one. Of blocks that are asked for in their order
+    /// many are read at a time, since on other machines each row would be a request.
+    pub(super) fn get(&mut self, db: &ChainDb, number: u64) -> Result<Option<B256>> {
+        let follows = self.next == number;
+        self.next = number.saturating_add(1);
+        if let Some(hash) = self.known(number) {
+            return Ok(Some(hash));
+        }
+        if !follows {
+            return Ok(db.canonical(number)?.map(|(hash, _)| hash));
+        }
+        self.first = number;
+        self.hashes = db.hashes(number, number.saturating_add(BLOCK_HASHES as u64 - 1), false)?;
+        Ok(self.known(number))
+    }
+
+    fn known(&self, number: u64) -> Option<B256> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.hashes.get(at).copied()
+    }
+}
+
 impl Chain {
     /// Returns the last blocks up to `hash`, on any branch.
     pub(super) fn ancestors_of(&self, hash: B256) -> Result<RecentAncestors> {
@@ -130,14 +163,9 @@ impl Chain {
     /// Reads the last blocks from the store again.
     pub(super) fn reload_recent(&mut self) -> Result<()> {
         self.ancestors = self.ancestors_of(self.head.hash())?;
-        self.hashes.clear();
-        let mut number = self.head.number();
-        while self.hashes.len() < BLOCK_HASHES {
-            let Some((hash, _)) = self.db.canonical(number)? else { break };
-            self.hashes.push_back(hash);
-            let Some(before) = number.checked_sub(1) else { break };
-            number = before;
-        }
+        let head = self.head.number();
+        let first = head.saturating_sub(BLOCK_HASHES as u64 - 1);
+        self.hashes = self.db.hashes(first, head, true)?;
         Ok(())
     }
 
@@ -157,6 +185,53 @@ mod tests {
     use polytrie_kv::{Batch, MemoryEngine};
     use polytrie_layers::LAYERS;
     use std::sync::Arc;
+
+    /// Each row that is read alone is a request where the rows are on other machines.
+    #[test]
+    fn the_last_hashes_are_read_together() {
+        let engine = Arc::new(MemoryEngine::new());
+        let mut chain = testing::open(&LAYERS[0], &engine, ChainOptions::default());
+        for blocks in [3, BLOCK_HASHES] {
+            (0..blocks).for_each(|_| testing::extend(&mut chain, 0));
+            let (expected, before) = (chain.hashes.clone(), chain.db().store().counters());
+            chain.reload_recent().unwrap();
+            let reads = chain.db().store().counters() - before;
+            assert_eq!(chain.hashes, expected);
+            assert_eq!(expected.len(), (blocks + 1).min(BLOCK_HASHES));
+            assert!(reads.gets < 40 && reads.scans == 1, "{reads:?}");
+        }
+        let mut batch = Batch::new();
+        batch.put(CANONICAL, &7u64.to_be_bytes(), b"damaged");
+        chain.db().store().write(batch).unwrap();
+        let error = chain.reload_recent().unwrap_err().to_string();
+        assert!(error.contains("the index row of block 7 is damaged"), "{error}");
+    }
+
+    #[test]
+    fn a_caller_that_goes_through_the_chain_asks_for_many_hashes_at_a_time() {
+        let engine = Arc::new(MemoryEngine::new());
+        let mut chain = testing::open(&LAYERS[0], &engine, ChainOptions::default());
+        let mut hashes = vec![chain.head().hash()];
+        for _ in 0..300 {
+            testing::extend(&mut chain, 0);
+            hashes.push(chain.head().hash());
+        }
+        let before = chain.db().store().counters();
+        for (number, hash) in (0..).zip(&hashes) {
+            // An import asks twice for a block that it passes over.
+            assert!((0..2).all(|_| chain.is_canonical(number, hash).unwrap()), "{number}");
+            assert!(!chain.is_canonical(number, &B256::repeat_byte(7)).unwrap());
+        }
+        let reads = chain.db().store().counters() - before;
+        assert!(reads.gets <= 6 && reads.scans <= 3, "{reads:?}");
+        // What was read of blocks that are taken back is not used.
+        chain.unwind_to(295).unwrap();
+        (0..5).for_each(|_| testing::extend(&mut chain, 1));
+        for (number, hash) in (294..).zip(&hashes[294..]) {
+            assert_eq!(chain.is_canonical(number, hash).unwrap(), number <= 295, "{number}");
+        }
+        assert!(chain.is_canonical(300, &chain.head().hash()).unwrap());
+    }
 
     /// A call would be answered with a hash of zeros.
     #[test]

@@ -6,6 +6,7 @@ use super::{
     candidate::{BlockStats, Candidate},
     db::{put_side_block, remove_block, remove_side_block},
     error::{ChainError, InsertError, Result},
+    recent::PassedHashes,
     switch::{Switch, remove_switch},
     transactions::remove_transactions,
 };
@@ -113,6 +114,7 @@ impl Chain {
             remove_transactions(batch, &block);
         }
         remove_block(batch, number, &hash, &parent.hash());
+        *self.passed.get_mut() = PassedHashes::default();
         outcome.write(self.db.store())?;
         self.report_horizon(parent.number());
         self.head = parent;

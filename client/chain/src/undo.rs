@@ -1,10 +1,13 @@
 //! The undo records that are kept, and the blocks that are durable.
 
-use super::{Chain, ChainDb, Result, db::remove_undo, tables::UNDO};
+use super::{
+    Chain, ChainDb, Result,
+    db::{first_undo, remove_undo},
+};
 use alloy_primitives::B256;
-use polytrie_kv::{Batch, KeyRange, Progress, Read};
+use polytrie_kv::{Batch, Progress};
 use polytrie_state::{Horizon, remove_wiped};
-use std::{collections::VecDeque, ops::ControlFlow};
+use std::collections::VecDeque;
 
 /// The range of the undo records in the store, and of those that must be kept.
 #[derive(Debug, Clone, Copy)]
@@ -18,15 +21,7 @@ pub(super) struct UndoReach {
 impl UndoReach {
     /// Reads the range from the store; `head` is the number of the head.
     pub(super) fn read(db: &ChainDb, head: u64) -> Result<Self> {
-        let mut first = head.saturating_add(1);
-        db.store().scan(UNDO, KeyRange::ALL, &mut |key, _| {
-            let key = key.try_into().map_err(|_| {
-                polytrie_kv::KvError::Corrupt("the key of an undo record is damaged".into())
-            })?;
-            first = u64::from_be_bytes(key);
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(Self { first, floor: None })
+        Ok(Self { first: first_undo(db.store(), head)?, floor: None })
     }
 
     /// Returns the first block whose record is needed once `number` is the head.
@@ -163,6 +158,23 @@ mod tests {
         extend(&mut fork, 0);
         fork.unwind_to(0).unwrap();
         assert_eq!(fork.head().hash(), genesis);
+    }
+
+    /// An engine may look at each place in a range that ever had a row, and each block has had a record.
+    #[test]
+    fn an_opening_looks_for_few_records() {
+        let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
+        let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+        let options = ChainOptions { undo_blocks: 3, ..ChainOptions::default() };
+        let mut chain =
+            Chain::open(ChainSpec::load("dev").unwrap(), store.clone(), layer, options).unwrap();
+        let db = ChainDb::new(store.clone());
+        assert_eq!(UndoReach::read(&db, 0).unwrap().first, 1);
+        (0..40).for_each(|_| extend(&mut chain, 0));
+        let before = store.counters();
+        assert_eq!(UndoReach::read(&db, 40).unwrap().first, 38);
+        let reads = store.counters() - before;
+        assert!(reads.scans == 0 && reads.gets <= 8, "{reads:?}");
     }
 
     #[test]

@@ -6,9 +6,9 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, U256};
 use parking_lot::RwLock;
-use polytrie_kv::Store;
+use polytrie_kv::{Read, Store};
 use polytrie_state::{
-    Account, Commitment, HeadChange, Outcome, Proposal, Result, WriteSet,
+    Account, Commitment, HeadChange, Outcome, PREIMAGE_TABLE, Proposal, Result, WriteSet,
     flat::{FlatChange, FlatTables},
     put_preimages,
 };
@@ -100,10 +100,14 @@ pub(crate) fn end(
 ) -> Result<Outcome> {
     let mut batch = FLAT.batch(store, writes);
     put_preimages(&mut batch, writes);
+    // Below, each preimage and each group is read when it is needed. Other machines send many in about the time of one.
+    let gathers = store.snapshot().gathers();
+    if gathers {
+        look_at_preimages(store, writes)?;
+    }
     let changes = LeafChanges::of(store, writes)?.into_sorted();
     let View { tree, root, .. } = proposal.change.view(store);
-    // Below, each group is read when the way comes to it. Other machines send many in about the time of one.
-    if store.snapshot().gathers() {
+    if gathers {
         tree.look_at(root, changes.iter().map(|(stem, _)| *stem))?;
     }
     let update = Update::of(tree, root, &changes)?;
@@ -111,6 +115,18 @@ pub(crate) fn end(
     let commitment = commitment(&update.root);
     proposal.change.to = Some(update);
     proposal.finish(commitment, batch, undo)
+}
+
+/// Reads the addresses and slots that an undo knows by their hashes only, to bring them into a cache.
+fn look_at_preimages(store: &Store, writes: &WriteSet) -> Result<()> {
+    let hashes = writes.accounts().iter().flat_map(|write| {
+        let account = write.address.is_none().then_some(&write.hash);
+        let slots = write.slots.iter().filter(|slot| slot.slot.is_none());
+        account.into_iter().chain(slots.map(|slot| &slot.hash))
+    });
+    let hashes: Vec<&[u8]> = hashes.map(B256::as_slice).collect();
+    store.get_many(PREIMAGE_TABLE, &hashes)?;
+    Ok(())
 }
 
 /// Returns the commitment of a tree with this node at its root.

@@ -70,6 +70,11 @@ fn a_block_ends_with_few_requests() {
     suite::a_block_ends_with_few_requests(&Binary::default(), 8);
 }
 
+#[test]
+fn a_block_is_undone_with_few_requests() {
+    suite::a_block_is_undone_with_few_requests(&Binary::default(), 20);
+}
+
 mod default {
     use super::Binary;
     use polytrie_testing::layer_suite;

@@ -22,6 +22,9 @@ use std::{
     time::Duration,
 };
 
+/// Most owners before whose logs an opening removes.
+const MOST_IN_VAIN: u64 = 64;
+
 /// The settings with which a store in a cluster is opened.
 #[derive(Debug, Clone)]
 pub struct CassandraOptions {
@@ -223,10 +226,14 @@ impl Shared {
         Ok(of)
     }
 
-    /// Removes the log of a batch that the owner before may have left and can no longer commit.
+    /// Removes the logs of batches that owners since the last commit may have left and can no longer commit. An owner that
+    /// was cut off while it opened the store has not removed that of the owner before.
     fn remove_in_vain(&self, head: &Head) -> Result<()> {
-        let (store, version) = (Arc::clone(&self.store), head.version + 1);
-        log::remove(&self.cluster, &Place { store, version, writer: head.epoch - 1 })
+        let first = head.writer.max(head.epoch.saturating_sub(MOST_IN_VAIN));
+        (first..head.epoch).try_for_each(|writer| {
+            let (store, version) = (Arc::clone(&self.store), head.version + 1);
+            log::remove(&self.cluster, &Place { store, version, writer })
+        })
     }
 
     fn read_buckets(&self) -> Result<()> {

@@ -8,11 +8,15 @@
 pub(crate) mod certificates;
 mod login;
 
-use crate::{Access, CassandraEngine, CassandraOptions, Cluster, Login};
+use crate::{
+    Access, CassandraEngine, CassandraOptions, Cluster, Login, head,
+    log::{self, Place},
+};
 use polytrie_kv::{Batch, Engine, Entry, KeyRange, KvError};
 use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, skipped, store_suite};
 use std::{
     collections::BTreeMap,
+    ops::ControlFlow,
     path::Path,
     sync::{
         Arc,
@@ -273,6 +277,24 @@ fn who_only_reads_looks_past_a_batch_that_is_not_applied() {
 }
 
 #[test]
+fn a_batch_that_was_not_committed_is_removed_also_after_an_opening_that_was_cut_off() {
+    let Some(cluster) = cluster() else { return };
+    let store = new_name();
+    drop(open(&cluster, &store).unwrap());
+    let place = Place { store: store.as_str().into(), version: 1, writer: 1 };
+    let mut batch = Batch::new();
+    batch.put(TABLES[0], b"key", b"value");
+    let read =
+        || log::read(&cluster, &place, &TABLES, &mut |_| Ok(ControlFlow::Continue(()))).unwrap();
+    assert_eq!(log::append(&cluster, &place, &TABLES, &batch).unwrap(), read());
+    let (link, name) = (cluster.link(), Arc::clone(&place.store));
+    let taken = cluster.wait(async move { head::take_over(&link, &name, false).await });
+    assert_eq!(taken.unwrap().unwrap().epoch, 2);
+    drop(open(&cluster, &store).unwrap());
+    assert_eq!(read(), 0);
+}
+
+#[test]
 fn an_opening_does_not_write_an_applied_batch_again() {
     let Some(cluster) = cluster() else { return };
     let store = new_name();
@@ -369,7 +391,7 @@ fn who_is_out_and_has_not_looked_yet_reads_what_it_sees() {
     let mut found = Vec::new();
     let scanned = view.scan(TABLES[0], KeyRange::ALL, &mut |key, value| {
         found.push((key.to_vec(), value.to_vec()));
-        Ok(std::ops::ControlFlow::Continue(()))
+        Ok(ControlFlow::Continue(()))
     });
     assert!(scanned.is_err() || found == expected, "{found:?}");
 }

@@ -11,9 +11,11 @@ use parking_lot::Mutex;
 
 /// Number of parts of the cache, each with a lock.
 const SHARDS: usize = 16;
-/// Bytes of a cached answer, at most. Rows of a state are shorter, also one with 256 values of 32 bytes, which is read for each
-/// of them. Blocks and their undo records are mostly longer, and hardly read twice.
-const LONGEST: usize = 16 << 10;
+/// Bytes above which a row is not cached. The code of a contract has up to 24 KiB, a stem of the binary tree 8 KiB; blocks are
+/// mostly longer, and rarely read again.
+const LONGEST: usize = 32 << 10;
+/// The greatest part of a shard's young answers that one of them may take.
+const PART: usize = 4;
 /// Bytes of memory of a cached row beside its key and value, estimated.
 const OVERHEAD: usize = 64;
 
@@ -93,8 +95,7 @@ impl Recent {
 
     /// Caches an answer of the view; `None` stands for a key without a row.
     pub(crate) fn put(&self, table: Table, key: (&[u8], u64), row: Option<&[u8]>) {
-        let bytes = key.0.len() + row.map_or(0, <[u8]>::len) + OVERHEAD;
-        if bytes > self.limit.min(LONGEST) {
+        if row.is_some_and(|row| row.len() > LONGEST.min(self.limit / PART)) {
             return;
         }
         let answer = Answer::new(table, key, row);
@@ -148,16 +149,20 @@ mod tests {
         assert!(!(0..40_000).any(known));
     }
 
+    /// Code is read when a block runs ahead, and again when it is executed.
     #[test]
-    fn rows_of_a_state_are_cached_and_blocks_are_not() {
-        let (recent, small) = (Recent::new(64 << 20), Recent::new(64 << 10));
-        let (key, row) = (hashed(b"12345678"), vec![1; 100 << 10]);
-        let is_cached = |recent: &Recent, length: usize| {
-            recent.put(TABLE, key, Some(&row[..length]));
-            recent.get(TABLE, key, &mut Vec::new()).is_some()
-        };
-        assert!(!is_cached(&recent, 100 << 10) && is_cached(&recent, 256 * 34));
-        assert!(!is_cached(&small, 256 * 34), "it would take more than its share of the bytes");
+    fn code_is_kept_where_there_is_room_for_it() {
+        let key = hashed(b"12345678");
+        for (cache, row, is_kept) in [
+            (64 << 20, 24 << 10, true),
+            (64 << 20, 100 << 10, false),
+            (1 << 20, 24 << 10, false),
+            (1 << 20, 4 << 10, true),
+        ] {
+            let recent = Recent::new(cache);
+            recent.put(TABLE, key, Some(&vec![7; row]));
+            assert_eq!(recent.get(TABLE, key, &mut Vec::new()).is_some(), is_kept, "{cache} {row}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::Read;
-use polytrie_state::{Access, Result};
+use polytrie_state::{Result, Touched};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafValue};
 use std::mem;
 use trie_db::{
@@ -69,8 +69,7 @@ impl Way {
 
 /// Reads the nodes on the paths to accounts and slots into the cache of nodes and that of the store. A damaged path is
 /// followed no further.
-pub(crate) fn look_at<R: Read>(nodes: &Stored<R>, root: B256, wanted: &[Access]) -> Result<()> {
-    let mut touched = Access::by_hash(wanted);
+pub(crate) fn look_at<R: Read>(nodes: &Stored<R>, root: B256, touched: &Touched) -> Result<()> {
     let first = |owner, key, hash| Way { owner, key, depth: 0, hash };
     let mut ways: Vec<Way> = touched.keys().map(|account| first(None, *account, root)).collect();
     ways.retain(|way| way.hash != EMPTY_ROOT);
@@ -84,13 +83,11 @@ pub(crate) fn look_at<R: Read>(nodes: &Stored<R>, root: B256, wanted: &[Access])
             match rlp.and_then(|rlp| way.next(rlp)) {
                 Some(Next::Node(next)) => ways.push(next),
                 Some(Next::Value(value)) if way.owner.is_none() => {
-                    let slots = touched.remove(&way.key).unwrap_or_default();
+                    let slots = touched.get(&way.key).into_iter().flatten();
                     let leaf = AccountLeaf::decode(value);
                     if let Some(leaf) = leaf.ok().filter(|leaf| leaf.storage_root != EMPTY_ROOT) {
                         let owner = Some(way.key);
-                        ways.extend(
-                            slots.into_iter().map(|slot| first(owner, slot, leaf.storage_root)),
-                        );
+                        ways.extend(slots.map(|slot| first(owner, *slot, leaf.storage_root)));
                     }
                 }
                 Some(Next::Value(_)) | None => {}

@@ -2,6 +2,7 @@
 
 use crate::{
     HEAD, NODES,
+    ahead::look_at,
     cache::{Cached, NodeCache},
     check, load,
     nodes::{Stored, stored_root},
@@ -135,6 +136,9 @@ impl StateLayer for MptHashLayer {
     /// tries like those of a block.
     fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let (mut proposal, writes) = self.lifecycle.begin_undo(record, self.change())?;
+        if self.nodes.rows.snapshot().gathers() {
+            look_at(&self.nodes, self.root(), &writes.touched())?;
+        }
         let mut state = self.state();
         state.apply(&self.nodes, writes.accounts(), &B256Map::default())?;
         let mut batch = Batch::new();

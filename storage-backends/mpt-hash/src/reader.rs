@@ -83,6 +83,6 @@ impl StateReader for MptHashReader {
     }
 
     fn gather(&self, accesses: &[Access]) -> Result<()> {
-        look_at(&self.nodes, self.root, accesses)
+        look_at(&self.nodes, self.root, &Access::by_hash(accesses))
     }
 }

@@ -67,6 +67,12 @@ fn gathered_state_is_read_once() {
     }
 }
 
+/// One request for each level of the longest path.
+#[test]
+fn a_block_is_undone_with_few_requests() {
+    suite::a_block_is_undone_with_few_requests(&MptHash::default(), 25);
+}
+
 mod replaced {
     use super::MptHash;
     use polytrie_testing::{layer_suite, suite};

@@ -103,6 +103,10 @@ impl StateLayer for MptLayer {
 
     fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let (proposal, writes) = self.lifecycle.begin_undo(record, self.change())?;
+        let rows = self.store.snapshot();
+        if rows.gathers() {
+            TRIE.look_at_touched(&rows, &writes.touched())?;
+        }
         let mut batch = Batch::new();
         let root = self.tries.lock().apply(&writes, Some(&mut batch));
         let root = root.map_err(|error| proposal.poison(error))?;

@@ -71,6 +71,11 @@ fn gathered_state_is_read_once() {
     suite::gathered_state_is_read_once(&Mpt::default());
 }
 
+#[test]
+fn a_block_is_undone_with_few_requests() {
+    suite::a_block_is_undone_with_few_requests(&Mpt::default(), 20);
+}
+
 /// A contract of a slot or two takes far more memory than its leaves: the budget counts all of it.
 #[test]
 fn small_contracts_count_with_all_they_take() {

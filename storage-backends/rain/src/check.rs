@@ -4,6 +4,7 @@
 use crate::{
     ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES, TRIE,
     checkpoint::Replayed,
+    log::place,
     meta::{Meta, read_shard},
     reader::RainReader,
     state::read_state,
@@ -54,15 +55,23 @@ fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<()> {
     {
         report.problem("the row of the head is not that of the head".to_owned());
     }
-    let mut shards = 0;
-    for shard in 0..SHARD_COUNT {
-        shards += u64::from(read_shard(store, shard)?.is_some());
+    let (mut shards, mut saved) = (0, [0; SHARD_COUNT]);
+    for (shard, saved) in saved.iter_mut().enumerate() {
+        if let Some((seq, _)) = read_shard(store, shard)? {
+            shards += 1;
+            *saved = seq;
+        }
     }
     report.expect_rows(store, META, u64::from(stored.is_some()))?;
     report.expect_rows(store, SHARDS, shards)?;
     each_row(store, LOG, KeyRange::ALL, |key, _| {
-        if key.len() != 9 || usize::from(key[0]) >= SHARD_COUNT {
-            report.problem("the log has a row of no shard".to_owned());
+        let place = place(key).and_then(|(shard, seq)| Some((shard, seq, *saved.get(shard)?)));
+        match place {
+            None => report.problem("the log has a row of no shard".to_owned()),
+            Some((shard, seq, saved)) if seq <= saved => report.problem(format!(
+                "the log of shard {shard} has change {seq}, which its checkpoint at {saved} removes"
+            )),
+            Some(_) => {}
         }
         Ok(())
     })

@@ -125,7 +125,7 @@ pub(crate) fn checkpoint(
         batch = rows.into_inner();
     }
     write_shard(&mut batch, shard, seq, &part.root_reference());
-    log::remove_until(&mut batch, shard, seq);
+    log::remove(&mut batch, shard, (since, seq));
     Ok(batch)
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn replay(store: &Noted<'_>, shard: usize) -> Result<Replayed> {
     };
     let mut part = saved.part.clone();
     let (mut rows, mut touched, mut last) = (Vec::new(), Touched::new(), saved.seq);
-    log::scan_shard(store, shard, |seq, row| {
+    log::scan_shard(store, shard, saved.seq, |seq, row| {
         // The row before the first one may have been removed with the checkpoint.
         let follows = row.before == last || (last == saved.seq && row.before < last);
         if seq <= last || !follows {

@@ -78,18 +78,21 @@ pub(crate) fn write(batch: &mut Batch, shard: usize, seq: u64, content: &LogRow)
     batch.put(LOG, &key, &row);
 }
 
-/// Removes the rows of the changes up to and including `seq`.
-pub(crate) fn remove_until(batch: &mut Batch, shard: usize, seq: u64) {
-    batch.delete_range(LOG, &key(shard, 0), Some(&key(shard, seq + 1)[..]));
+/// Removes the rows of the changes after `since`, up to and including `seq`. There are none before them, and an engine may
+/// look at each place in a range that ever had a row.
+pub(crate) fn remove(batch: &mut Batch, shard: usize, (since, seq): (u64, u64)) {
+    batch.delete_range(LOG, &key_after(shard, since), Some(&key_after(shard, seq)[..]));
 }
 
-/// Visits the rows of the log of a shard in order, with their numbers. Fails at a row that is damaged.
+/// Visits the rows of the log of a shard after the change `since` in order, with their numbers. Fails at a row that is
+/// damaged.
 pub(crate) fn scan_shard(
     store: &dyn Read,
     shard: usize,
+    since: u64,
     mut visit: impl FnMut(u64, LogRow) -> Result<()>,
 ) -> Result<()> {
-    let (from, to) = (key(shard, 0), [shard as u8 + 1]);
+    let (from, to) = (key_after(shard, since), [shard as u8 + 1]);
     each_row(store, LOG, KeyRange::between(&from, &to), |key, row| {
         let (seq, row) = decode(key, row)
             .ok_or_else(|| corrupt!("a row of the log of shard {shard} is damaged"))?;
@@ -98,14 +101,25 @@ pub(crate) fn scan_shard(
 }
 
 fn decode(key: &[u8], content: &[u8]) -> Option<(u64, LogRow)> {
-    let seq = key.get(1..)?.first_chunk::<8>()?;
+    let (_, seq) = place(key)?;
     let row = alloy_rlp::decode_exact::<LogRow>(strip_checksum(key, content)?).ok()?;
     let writes = &row.writes;
     let is_sound = writes.is_sorted_by(|a, b| a.hash < b.hash)
         && writes
             .iter()
             .all(|w| w.after.len() <= 1 && w.slots.is_sorted_by(|a, b| a.hash < b.hash));
-    is_sound.then_some((u64::from_be_bytes(*seq), row))
+    is_sound.then_some((seq, row))
+}
+
+/// Returns the shard and the number of the change that the key of a row names.
+pub(crate) fn place(key: &[u8]) -> Option<(usize, u64)> {
+    let (shard, seq) = key.split_first()?;
+    Some((usize::from(*shard), u64::from_be_bytes(seq.try_into().ok()?)))
+}
+
+/// Returns the first key after that of a change.
+fn key_after(shard: usize, seq: u64) -> [u8; 9] {
+    key(shard, seq.saturating_add(1))
 }
 
 fn key(shard: usize, seq: u64) -> [u8; 9] {

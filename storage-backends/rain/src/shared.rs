@@ -266,6 +266,9 @@ impl RainCore {
         let (mut proposal, writes) = self.lifecycle.begin_undo(record, RainChange::of(self))?;
         let mut work = self.work.lock();
         let head = self.head()?;
+        if self.source.store.snapshot().is_remote() {
+            head.gather(&self.source.noted(), &writes.touched())?;
+        }
         self.begin_checkpoint(&mut work, &head);
         let (commitment, batch) = proposal.change.compute(&mut work, (*head).clone(), &writes)?;
         drop(work);

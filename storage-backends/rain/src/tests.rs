@@ -1,14 +1,18 @@
 //! Bytes of nodes that stay in memory, and the calls of the store that bring them there.
 
 use crate::{
-    ACCOUNT_NODES, RainLayer, RainOptions,
+    ACCOUNT_NODES, LOG, RainLayer, RainOptions,
+    checkpoint::checkpoint,
+    meta::read_shard,
+    shard::Lost,
     state::read_state,
     touches::{Noted, Source},
-    version::{Version, shard_of},
+    version::{Version, empty_part, shard_of},
 };
 use alloy_primitives::{Address, B256, U256};
+use parking_lot::Mutex;
 use polytrie_kv::{
-    Batch, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, Visit,
+    Batch, KeyRange, KvError, MemoryEngine, Op, Read, Store, StoreOptions, Table, Visit,
 };
 use polytrie_kv_testing::{Remote, Requests};
 use polytrie_state::{
@@ -235,6 +239,27 @@ fn void_blocks_do_not_fill_memory() {
     }
 }
 
+/// A store that notes where requests for a part of the log begin.
+struct NotesLog<'s>(&'s Store, Mutex<Vec<Vec<u8>>>);
+
+impl Read for NotesLog<'_> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        self.0.get_into(table, key, out)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        if table == LOG {
+            self.1.lock().push(range.from.to_vec());
+        }
+        self.0.scan(table, range, visit)
+    }
+}
+
 #[test]
 fn paths_to_many_keys_are_read_in_a_few_calls() {
     let (store, layer) = loaded(1 << 24);
@@ -270,6 +295,32 @@ fn logs_are_replayed_with_a_few_calls_for_each_shard() {
     // A row for each shard and that of the head come alone.
     let (single, many) = (store.made().single(), store.made().many());
     assert!(single <= 40 && many <= 6 * 16, "{single} and {many}");
+}
+
+/// An engine may look at each place in a range that ever had a row, and the log has a row for each change.
+#[test]
+fn nothing_looks_for_the_log_before_a_checkpoint() {
+    let (store, layer) = loaded(1 << 24);
+    after_blocks((&store, &layer), 0, 300);
+    drop(layer);
+    let key = |shard: usize, seq: u64| [&[shard as u8][..], &seq.to_be_bytes()].concat();
+    let noting = NotesLog(&store, Mutex::default());
+    read_state(&Noted::plain(&noting)).unwrap();
+    let mut scanned = noting.1.into_inner();
+    scanned.sort_unstable();
+    let saved = (0..16).map(|shard| read_shard(&store, shard).unwrap().map_or(0, |(seq, _)| seq));
+    let saved: Vec<_> = saved.collect();
+    assert!(saved.iter().all(|seq| *seq > 100), "{saved:?}");
+    let expected: Vec<_> = (0..).zip(&saved).map(|(shard, seq)| key(shard, seq + 1)).collect();
+    assert_eq!(scanned, expected);
+
+    let lost = Lost::default();
+    let batch = checkpoint(3, &empty_part(3), (500, 564), &lost, &store).unwrap();
+    let removed = batch.ops().filter_map(|(table, op)| match op {
+        Op::DeleteRange { from, to } if table == LOG => Some((from.to_vec(), to?.to_vec())),
+        _ => None,
+    });
+    assert_eq!(removed.collect::<Vec<_>>(), [(key(3, 501), key(3, 565))]);
 }
 
 /// Where the store is not trusted, an opening compares the nodes that its logs lead to with their hashes.

@@ -62,6 +62,11 @@ fn gathered_state_is_read_once() {
     suite::gathered_state_is_read_once(&Rain::default());
 }
 
+#[test]
+fn a_block_is_undone_with_few_requests() {
+    suite::a_block_is_undone_with_few_requests(&Rain::default(), 20);
+}
+
 /// The state is the same without the log row of a change that a later change overwrites, but its loss is noticed.
 #[test]
 fn a_lost_row_of_the_log_is_noticed() {

@@ -18,10 +18,13 @@ use parking_lot::Mutex;
 use polytrie_kv::{Batch, KvError, Read, Store};
 use polytrie_state::{Result, StateError, clear_tables, corrupt};
 use std::{
+    collections::VecDeque,
     hash::{BuildHasher, Hasher, RandomState},
     io::ErrorKind,
 };
 
+/// Number of journal rows that are read together.
+const TOGETHER: usize = 64;
 const SEQ: &[u8] = b"seq";
 const ID: &[u8] = b"id";
 
@@ -38,14 +41,17 @@ struct Own {
     progress: Mutex<Progress>,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default)]
 struct Progress {
     /// Number of the last change in the flat store.
     written: u64,
     /// Number of the last change that is durable there.
     durable: u64,
-    /// Number of changes that were prepared and not accepted yet.
-    prepared: u64,
+    /// The changes that were prepared and not accepted yet: for each the number up to which it removes the journal.
+    prepared: VecDeque<u64>,
+    /// Number up to which accepted changes have removed the journal since it was opened. An engine may look at each place in a
+    /// range that ever had a row, so the next ones begin there.
+    removed: u64,
     /// Number of the main store's batch that has the last change.
     batch: u64,
 }
@@ -79,7 +85,7 @@ impl Flat {
                         written
                     }
                 };
-                let progress = Progress { written, durable, prepared: 0, batch: 0 };
+                let progress = Progress { written, durable, ..Progress::default() };
                 Some(Own { store, progress: Mutex::new(progress) })
             }
         };
@@ -110,12 +116,14 @@ impl Flat {
         let mut rows = Batch::new();
         write(&mut rows);
         let mut progress = own.progress.lock();
-        progress.prepared += 1;
-        let seq = (progress.written + progress.prepared).to_be_bytes();
+        let (durable, removed) = (progress.durable, progress.removed);
+        progress.prepared.push_back(durable);
+        let seq = (progress.written + progress.prepared.len() as u64).to_be_bytes();
         batch.put(JOURNAL, &seq, &journal::encode(&rows));
         batch.put(META, SEQ, &seq);
-        if let Some(gone) = progress.durable.checked_add(1) {
-            batch.delete_range(JOURNAL, &[], Some(&gone.to_be_bytes()));
+        if durable > removed {
+            let after = |seq: u64| seq.saturating_add(1).to_be_bytes();
+            batch.delete_range(JOURNAL, &after(removed), Some(&after(durable)));
         }
         rows.put(META, SEQ, &seq);
         Some(rows)
@@ -137,7 +145,8 @@ impl Flat {
         }
         own.store.write(rows)?;
         progress.written += 1;
-        progress.prepared = progress.prepared.saturating_sub(1);
+        let removed = progress.prepared.pop_front().unwrap_or_default();
+        progress.removed = progress.removed.max(removed);
         progress.batch = self.main.progress().written;
         if !by_hand && own.store.is_full() {
             self.main.flush()?;
@@ -149,7 +158,7 @@ impl Flat {
     /// Discards the changes that were prepared and not accepted.
     pub(crate) fn discard(&self) {
         if let Some(own) = &self.own {
-            own.progress.lock().prepared = 0;
+            own.progress.lock().prepared.clear();
         }
     }
 
@@ -215,12 +224,18 @@ fn catch_up(main: &Store, flat: &Store) -> Result<Option<u64>> {
     if durable > last {
         return Ok(None);
     }
-    for seq in durable + 1..=last {
-        let Some(row) = main.get(JOURNAL, &seq.to_be_bytes())? else { return Ok(None) };
-        let mut batch =
-            journal::decode(&row).ok_or_else(|| corrupt!("journal row {seq} does not decode"))?;
-        batch.put(META, SEQ, &seq.to_be_bytes());
-        flat.write(batch)?;
+    for first in (durable + 1..=last).step_by(TOGETHER) {
+        let keys = first..=last.min(first + TOGETHER as u64 - 1);
+        let keys: Vec<[u8; 8]> = keys.map(u64::to_be_bytes).collect();
+        let wanted: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+        for (key, row) in keys.iter().zip(main.get_many(JOURNAL, &wanted)?) {
+            let Some(row) = row else { return Ok(None) };
+            let seq = u64::from_be_bytes(*key);
+            let mut batch = journal::decode(&row)
+                .ok_or_else(|| corrupt!("journal row {seq} does not decode"))?;
+            batch.put(META, SEQ, key);
+            flat.write(batch)?;
+        }
     }
     Ok(Some(durable))
 }
@@ -260,4 +275,55 @@ fn sequence(store: &dyn Read) -> Result<u64> {
     let Some(row) = store.get(META, SEQ)? else { return Ok(0) };
     let bytes = row.try_into().map_err(|_| corrupt!("the number of the last change is damaged"))?;
     Ok(u64::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use polytrie_kv::{Durability, MemoryEngine, Op, StoreOptions, Table};
+    use std::sync::Arc;
+
+    /// Returns the numbers of the rows that a batch removes from the journal.
+    fn removed(batch: &Batch) -> u64 {
+        let number = |key: &[u8]| u64::from_be_bytes(key.try_into().unwrap_or_default());
+        let ranges = batch.ops().filter_map(|(table, op)| match op {
+            Op::DeleteRange { from, to } if table == JOURNAL => Some(number(to?) - number(from)),
+            _ => None,
+        });
+        ranges.sum()
+    }
+
+    #[test]
+    fn each_row_of_the_journal_is_removed_by_one_change_that_is_accepted() {
+        let open = |tables: &[Table], durability: Durability| {
+            // Each is full after a change.
+            let (flush_every, background) = (1, false);
+            let options =
+                StoreOptions { durability, flush_every, background, ..StoreOptions::default() };
+            Store::open(Arc::new(MemoryEngine::new()), tables, options).unwrap()
+        };
+        let main = open(ReplicaLayer::TABLES, Durability::Deferred);
+        let own = open(ReplicaLayer::FLAT_TABLES, Durability::ByHand);
+        let flat = Flat::open(main.clone(), Some(FlatStore(own)), |_| Ok(())).unwrap();
+        flat.loaded().unwrap();
+        let change = || {
+            let mut batch = Batch::new();
+            let rows = flat.prepare(&mut batch, |rows| rows.put(ACCOUNTS, &[7; 32], b"account"));
+            (batch, rows)
+        };
+        let mut sum = 0;
+        for n in 1..=40 {
+            if n % 3 == 0 {
+                // This one is void.
+                drop(change());
+                flat.discard();
+            }
+            let (batch, rows) = change();
+            sum += removed(&batch);
+            main.write(batch).unwrap();
+            flat.accept(rows).unwrap();
+        }
+        assert!((30..=40).contains(&sum), "{sum}");
+    }
 }

@@ -99,6 +99,10 @@ impl StateLayer for ReplicaLayer {
     fn undo(&self, record: &[u8]) -> Result<Outcome> {
         let core = &self.core;
         let (proposal, writes) = core.lifecycle.begin_undo(record, ReplicaChange::of(core))?;
+        let rows = core.store.snapshot();
+        if rows.gathers() {
+            TRIE.look_at_touched(&rows, &writes.touched())?;
+        }
         let run = || {
             core.side.send_all(|| Work::Begin)?;
             core.side.take(&writes)?;

@@ -1,6 +1,6 @@
 //! Write sets: the finalised writes of one transaction, and of one block.
 
-use crate::{Account, Result, corrupt};
+use crate::{Account, Result, Touched, corrupt};
 use alloy_primitives::{Address, B256, Bytes, U256};
 
 /// The finalised state changes of one transaction (or system call, reward, withdrawal), in no order: an
@@ -146,6 +146,12 @@ impl WriteSet {
     /// Returns the changed accounts, sorted by hash.
     pub fn accounts(&self) -> &[AccountWrite] {
         &self.accounts
+    }
+
+    /// Returns the hashes of the accounts and slots that it names.
+    pub fn touched(&self) -> Touched {
+        let slots = |account: &AccountWrite| account.slots.iter().map(|slot| slot.hash).collect();
+        self.accounts.iter().map(|account| (account.hash, slots(account))).collect()
     }
 
     /// Returns the changes of the accounts whose addresses are known, with code that may be new to the store.

@@ -68,7 +68,7 @@ fn rows_that_the_engine_answered_are_kept_until_the_next_flush() {
     let engine = Arc::new(KeepsRows(MemoryEngine::new(), 1 << 20));
     let store = open(&engine, every_write());
     store.write(batch(b"row", b"first")).unwrap();
-    store.write(batch(b"long", &[7; 5_000])).unwrap();
+    store.write(batch(b"long", &[7; 9_000])).unwrap();
     let asked = |read: &dyn Fn(&[u8]) -> Option<Vec<u8>>| {
         let before = store.counters();
         let rows = [read(b"row"), read(b"long").map(|row| vec![row[0]]), read(b"never")];

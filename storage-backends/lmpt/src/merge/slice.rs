@@ -332,6 +332,9 @@ pub(crate) fn take_back(store: &Store, root: B256, undo: &SliceUndo) -> Result<(
     if changes.windows(2).any(|pair| pair[0].0 == pair[1].0) {
         return Err(corrupt!("an undo record names a key twice"));
     }
+    if store.snapshot().gathers() {
+        SNAPSHOT.look_at_keys(store, changes.iter().map(|(place, _)| (None, *place)))?;
+    }
     let mut trie = Trie::stored(root);
     trie.update(&changes, &Rows::new(store as &dyn Read, SNAPSHOT_TRIE))?;
     let (root, rows) = trie.commit(Rows::new(Batch::new(), SNAPSHOT_TRIE));

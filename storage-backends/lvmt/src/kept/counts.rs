@@ -62,6 +62,13 @@ impl Counts {
         share: Share,
         undo: &Undo<'_>,
     ) -> Result<Self> {
+        let mut created: BTreeMap<(u8, &[u8]), Vec<u8>> = BTreeMap::new();
+        for table in [ACCOUNTS, SLOTS] {
+            let new = undo.rows.iter().filter(|row| row.table == table && row.value.is_none());
+            let keys: Vec<&[u8]> = new.map(|row| row.key).collect();
+            let found = keys.iter().zip(store.get_many(table, &keys)?);
+            created.extend(found.filter_map(|(key, row)| Some(((table.id, *key), row?))));
+        }
         let mut trees: BTreeMap<Path, Vec<(usize, u32)>> = BTreeMap::new();
         let mut add = |level, position: &B256, slot| {
             let index = entry_index(height, level, position);
@@ -69,11 +76,8 @@ impl Counts {
         };
         for OldRow { table, key, value } in &undo.rows {
             if *table == ACCOUNTS || *table == SLOTS {
-                let read = match value {
-                    Some(_) => None,
-                    None => store.get(*table, key)?,
-                };
-                let row = value.or(read.as_deref()).unwrap_or_default();
+                let created = || created.get(&(table.id, *key)).map(Vec::as_slice);
+                let row = value.or_else(created).unwrap_or_default();
                 let place = RecordRef::read(row)?.place;
                 add(place.level, &Key::from_row(*table, key)?.position(), place.slot.into());
             } else if *table == TREES {

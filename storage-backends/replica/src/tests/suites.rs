@@ -71,6 +71,11 @@ fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&Replica::default());
 }
 
+#[test]
+fn a_block_is_undone_with_few_requests() {
+    suite::a_block_is_undone_with_few_requests(&Replica::default(), 20);
+}
+
 mod one_worker {
     polytrie_testing::layer_suite!(super::Replica::default());
 }

@@ -79,14 +79,16 @@ pub fn changed(
 ///
 /// If the store fails.
 pub fn current(flat: &FlatTables, rows: &dyn Read, touched: &Touched) -> Result<Changes> {
+    let accounts: Vec<&[u8]> = touched.keys().map(B256::as_slice).collect();
+    let slots: Vec<[u8; 64]> = touched
+        .iter()
+        .flat_map(|(account, slots)| slots.iter().map(move |slot| slot_row_key(account, slot)))
+        .collect();
+    let keys: Vec<&[u8]> = slots.iter().map(<[u8; 64]>::as_slice).collect();
     let mut changes = Changes::new();
-    for (account, slots) in touched {
-        changes.insert(account.0, rows.get(flat.accounts, account.as_slice())?);
-        for slot in slots {
-            let row = rows.get(flat.slots, &slot_row_key(account, slot))?;
-            changes.insert(slot_key(account, slot), row);
-        }
-    }
+    changes.extend(touched.keys().map(|key| key.0).zip(rows.get_many(flat.accounts, &accounts)?));
+    let slots = slots.iter().map(|key| keccak256(key).0);
+    changes.extend(slots.zip(rows.get_many(flat.slots, &keys)?));
     Ok(changes)
 }
 
@@ -120,4 +122,33 @@ impl Sortable for Row {
 /// Returns a sorter for the rows of a store.
 pub fn sorter(store: &Store) -> Sorter<Row> {
     Sorter::new(store.scratch().clone(), IN_MEMORY)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use polytrie_kv::{Batch, EngineReads};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_values_of_many_keys_are_read_together() {
+        const ACCOUNTS: Table = Table::new(242, "OtherAccounts", 32);
+        const SLOTS: Table = Table::new(243, "OtherSlots", 64);
+        let (flat, hash) = (FlatTables::new(ACCOUNTS, SLOTS), B256::repeat_byte);
+        let store = Store::memory(&[ACCOUNTS, SLOTS]).unwrap();
+        let mut batch = Batch::new();
+        batch.put(ACCOUNTS, hash(1).as_slice(), b"account");
+        batch.put(SLOTS, &slot_row_key(&hash(1), &hash(7)), b"slot");
+        store.write(batch).unwrap();
+        store.checkpoint().unwrap();
+        let touched: Touched =
+            (1..50).map(|n| (hash(n), BTreeSet::from([hash(7), hash(8)]))).collect();
+        let before = EngineReads::of_this_thread();
+        let found = current(&flat, &store, &touched).unwrap();
+        assert_eq!((EngineReads::of_this_thread() - before).requests, 2);
+        assert_eq!(found[&hash(1).0].as_deref(), Some(&b"account"[..]));
+        assert_eq!(found[&slot_key(&hash(1), &hash(7))].as_deref(), Some(&b"slot"[..]));
+        assert_eq!((found.len(), found.values().flatten().count()), (3 * 49, 2));
+    }
 }

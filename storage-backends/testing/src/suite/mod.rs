@@ -51,7 +51,8 @@ pub use load::{
 };
 pub use proofs::{proofs_hold, tampered_proofs_do_not};
 pub use readers::{
-    a_block_ends_with_few_requests, gathered_state_is_read_once, readers_keep_their_block,
+    a_block_ends_with_few_requests, a_block_is_undone_with_few_requests,
+    gathered_state_is_read_once, readers_keep_their_block,
 };
 pub use reopen::{reopened_in_memory, reopened_on_disk};
 pub use sessions::{

@@ -58,26 +58,26 @@ pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
     }
 }
 
-/// Makes a layer on other machines with the genesis of a history, all of it in the engine. Returns it with the requests that
-/// the engine gets.
-fn on_other_machines<'f>(
-    factory: &'f dyn LayerFactory,
-    history: &History,
-) -> (Driver<'f>, Arc<Made>) {
+/// Creates an engine on other machines. Returns it with the requests that it gets.
+fn other_machines() -> (Ground, Arc<Made>) {
     let engine = Requests::new(MemoryEngine::new());
     let made = engine.made();
-    let ground = Ground::Memory(Arc::new(KeepsRows(Remote(engine), 16 << 20)));
+    (Ground::Memory(Arc::new(KeepsRows(Remote(engine), 16 << 20))), made)
+}
+
+/// Makes a layer on other machines with the genesis of a history, all of it in the engine.
+fn loaded<'f>(factory: &'f dyn LayerFactory, history: &History, ground: &Ground) -> Driver<'f> {
     let options = StoreOptions { counters: true, ..STORE_IN_STEP };
-    let mut driver = Driver::open(factory, &ground, &options).unwrap_or_else(|e| panic!("{e}"));
+    let mut driver = Driver::open(factory, ground, &options).unwrap_or_else(|e| panic!("{e}"));
     driver.load(history.genesis()).unwrap_or_else(|e| panic!("{e}"));
     driver.flush().unwrap_or_else(|e| panic!("{e}"));
-    (driver, made)
+    driver
 }
 
 /// Checks that a layer on other machines reads together what is asked for together, and asks the engine for none of it again.
 pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
     let history = History::with_genesis_of(Seed::or(22).value(), 200);
-    let (driver, _) = on_other_machines(factory, &history);
+    let driver = loaded(factory, &history, &other_machines().0);
     let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));
     assert!(reader.gathers(), "the rows are on other machines");
     let accesses: Vec<Access> = history
@@ -117,7 +117,8 @@ pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
 /// `most` requests.
 pub fn a_block_ends_with_few_requests(factory: &dyn LayerFactory, most: usize) {
     let history = History::with_genesis_of(Seed::or(23).value(), 200);
-    let (driver, made) = on_other_machines(factory, &history);
+    let (ground, made) = other_machines();
+    let driver = loaded(factory, &history, &ground);
     let mut session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
     let created = (0..50u64).map(|n| AccountChange {
         address: Address::from_word(keccak256(n.to_be_bytes())),
@@ -132,6 +133,38 @@ pub fn a_block_ends_with_few_requests(factory: &dyn LayerFactory, most: usize) {
     drop(session.finish().unwrap_or_else(|e| panic!("{e}")));
     let requests = made.all() - before;
     assert!((1..=most).contains(&requests), "{requests} requests");
+}
+
+/// Checks that a layer on other machines, of which nothing is in memory, reads together what it needs to undo a block that
+/// changed 50 accounts among 1,000: with at most `most` requests.
+pub fn a_block_is_undone_with_few_requests(factory: &dyn LayerFactory, most: usize) {
+    let history = History::with_genesis_of(Seed::or(24).value(), 1_000);
+    let (ground, made) = other_machines();
+    let mut driver = loaded(factory, &history, &ground);
+    let expected = driver.layer().commitment();
+    let changed = history.genesis.accounts.iter().filter_map(|change| {
+        let account = change.account?;
+        Some(AccountChange {
+            address: change.address,
+            account: Some(Account { nonce: account.nonce ^ (1 << 40), ..account }),
+            wiped: false,
+            code: None,
+            slots: Vec::new(),
+        })
+    });
+    let accounts = changed.take(50).collect();
+    let mut session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
+    session.apply(&TxWrites { accounts }).unwrap_or_else(|e| panic!("{e}"));
+    let finished = session.finish().unwrap_or_else(|e| panic!("{e}"));
+    driver.commit(finished).unwrap_or_else(|e| panic!("{e}"));
+    let mut driver = driver.reopen(&ground).unwrap_or_else(|e| panic!("{e}"));
+    // Some layers read their head when it is asked for.
+    drop(driver.layer().reader().unwrap_or_else(|e| panic!("{e}")));
+    let before = made.all();
+    let undone = driver.undo().unwrap_or_else(|e| panic!("{e}"));
+    let requests = made.all() - before;
+    assert_eq!(undone, expected);
+    assert!(requests <= most, "{requests} requests");
 }
 
 /// Creates an engine in memory whose recently read rows the store keeps.

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{B256, map::HashMap};
 use polytrie_kv::{KvError, Read};
-use polytrie_state::{Access, hash_address, hash_slot};
+use polytrie_state::{Access, Touched};
 
 /// The account whose storage trie is meant; `None` for the account trie.
 pub type Owner = Option<B256>;
@@ -74,16 +74,32 @@ impl TrieTables {
     ///
     /// If the store fails.
     pub fn look_at(&self, store: &dyn Read, wanted: &[Access]) -> Result<(), KvError> {
-        let mut keys: Vec<(Owner, B256)> = Vec::new();
-        for access in wanted {
-            let (address, slot) = access.place();
-            let account = hash_address(&address);
-            keys.push((None, account));
-            keys.extend(slot.map(|slot| (Some(account), hash_slot(&slot))));
-        }
-        // Many slots are of one account, and each level of a path is decoded.
-        keys.sort_unstable();
-        keys.dedup();
+        self.look_at_touched(store, &Access::by_hash(wanted))
+    }
+
+    /// Does as [`Self::look_at`] for accounts and slots whose hashes are known.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn look_at_touched(&self, store: &dyn Read, touched: &Touched) -> Result<(), KvError> {
+        let accounts = touched.keys().map(|account| (None, *account));
+        let slots = touched
+            .iter()
+            .flat_map(|(account, slots)| slots.iter().map(move |slot| (Some(*account), *slot)));
+        self.look_at_keys(store, accounts.chain(slots))
+    }
+
+    /// Does as [`Self::look_at`] for keys of any tries, each of them once.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn look_at_keys(
+        &self,
+        store: &dyn Read,
+        keys: impl IntoIterator<Item = (Owner, B256)>,
+    ) -> Result<(), KvError> {
         let ways = keys.into_iter().map(|(owner, key)| Way { owner, key, from: 0 });
         read(self, store, &ways.collect::<Vec<_>>()).map(drop)
     }
