@@ -15,22 +15,14 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         receipt(rpc, &hash)
     })?;
     methods.add("eth_getRawTransactionByHash", raw_by_hash)?;
-    methods.add("eth_getTransactionByBlockNumberAndIndex", |rpc, args| {
-        let tag = args.tag()?;
-        in_block(rpc, tag.into(), args)
-    })?;
-    methods.add("eth_getTransactionByBlockHashAndIndex", |rpc, args| {
-        let hash: B256 = args.hash()?;
-        in_block(rpc, hash.into(), args)
-    })?;
-    methods.add("eth_getRawTransactionByBlockNumberAndIndex", |rpc, args| {
-        let tag = args.tag()?;
-        raw_in_block(rpc, tag.into(), args)
-    })?;
-    methods.add("eth_getRawTransactionByBlockHashAndIndex", |rpc, args| {
-        let hash: B256 = args.hash()?;
-        raw_in_block(rpc, hash.into(), args)
-    })?;
+    methods.add_by(
+        ["eth_getTransactionByBlockNumberAndIndex", "eth_getTransactionByBlockHashAndIndex"],
+        in_block,
+    )?;
+    methods.add_by(
+        ["eth_getRawTransactionByBlockNumberAndIndex", "eth_getRawTransactionByBlockHashAndIndex"],
+        raw_in_block,
+    )?;
     methods.add_heavy("eth_pendingTransactions", pending)
 }
 
