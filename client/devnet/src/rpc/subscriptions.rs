@@ -286,9 +286,7 @@ fn receipts_of_block(
         return Ok(Vec::new());
     }
     let Some(found) = rpc.block(&view, header.number)? else { return Ok(Vec::new()) };
-    let receipts = rpc.receipts(&view, &found)?;
-    let blob_fee = rpc.node.spec().blob_fee(header);
-    let mut receipts = convert::receipts(&found, receipts, blob_fee)?;
+    let mut receipts = convert::stored_receipts(rpc, &view, &found)?;
     let mut txs = found.block.body.transactions.iter();
     receipts.retain(|_| {
         let tx = txs.next();

@@ -84,15 +84,11 @@ fn receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Vec<Value>>> {
         return pending_receipts(rpc, &pending).map(Some);
     }
     let Some(found) = rpc.made(&view, id)? else { return Ok(None) };
-    let receipts = rpc.receipts(&view, &found)?;
-    let blob_fee = rpc.node.spec().blob_fee(&found.header);
-    convert::receipts(&found, receipts, blob_fee).map(Some)
+    convert::stored_receipts(rpc, &view, &found).map(Some)
 }
 
 fn pending_receipts(rpc: &Rpc, pending: &PendingBlock) -> RpcResult<Vec<Value>> {
-    let blob_fee = rpc.node.spec().blob_fee(&pending.header);
-    let mut receipts =
-        convert::receipts(&rpc.pending(pending), pending.receipts.clone(), blob_fee)?;
+    let mut receipts = convert::receipts(rpc, &rpc.pending(pending), pending.receipts.clone())?;
     for receipt in &mut receipts {
         receipt["blockHash"] = Value::Null;
         let logs = receipt.get_mut("logs").and_then(Value::as_array_mut);

@@ -74,9 +74,7 @@ fn raw_in_block(rpc: &Rpc, id: BlockId, args: &mut Args) -> RpcResult<Option<Byt
 pub(super) fn receipt(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Value>> {
     let view = rpc.node.view();
     let Some((found, index)) = rpc.transaction(&view, hash)? else { return Ok(None) };
-    let receipts = rpc.receipts(&view, &found)?;
-    let blob_fee = rpc.node.spec().blob_fee(&found.header);
-    convert::receipt(&found, index, receipts, blob_fee)
+    convert::receipt(rpc, &found, index, rpc.receipts(&view, &found)?)
 }
 
 fn raw_by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Bytes>> {

@@ -126,7 +126,7 @@ fn block_transactions(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let size = page_size(args)?;
     let view = rpc.node.view();
     let Some(found) = rpc.stored(&view, id)? else { return Ok(None) };
-    let mut receipts = receipts(rpc, &view, &found)?;
+    let mut receipts = convert::stored_receipts(rpc, &view, &found)?;
     let count = receipts.len();
     let end = count.saturating_sub(page.saturating_mul(size));
     let range = end.saturating_sub(size)..end;
@@ -162,12 +162,6 @@ fn shorten(transaction: &mut Value) {
 fn without_logs(receipt: &mut Value) {
     receipt["logs"] = Value::Null;
     receipt["logsBloom"] = Value::Null;
-}
-
-fn receipts(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Vec<Value>> {
-    let receipts = rpc.receipts(view, found)?;
-    let blob_fee = rpc.node.spec().blob_fee(&found.header);
-    convert::receipts(found, receipts, blob_fee)
 }
 
 /// Returns the calls of a transaction of the chain.

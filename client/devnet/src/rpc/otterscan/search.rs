@@ -3,7 +3,7 @@
 //! There is no index for this: the search goes through the blocks. It executes those whose parent's state is kept
 //! again, to find calls between contracts as well.
 
-use super::{frames_of_block, gas_used, genesis, page_size, receipts, shorten};
+use super::{frames_of_block, gas_used, genesis, page_size, shorten};
 use crate::{
     View,
     rpc::{
@@ -106,7 +106,7 @@ fn hits_of_block(rpc: &Rpc, view: &View, number: u64, address: &Address) -> RpcR
         return Ok(Vec::new());
     }
     let timestamp = quantity(found.header.timestamp);
-    let receipts = receipts(rpc, view, &found)?;
+    let receipts = convert::stored_receipts(rpc, view, &found)?;
     let mut hits = Vec::new();
     for index in indexes {
         let tx = found.block.body.transactions[index].clone();
