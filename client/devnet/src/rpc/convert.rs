@@ -11,7 +11,7 @@ use alloy_consensus::{
     TxEnvelope,
     transaction::{Recovered, TransactionInfo},
 };
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256};
 use alloy_rpc_types_eth::{Block, BlockTransactions, Header, Log, Transaction, TransactionReceipt};
 use serde_json::Value;
 use std::fmt::LowerHex;
@@ -151,16 +151,10 @@ fn one_receipt(
     let blob_fee = if tx.is_eip4844() { rpc.node.spec().blob_fee(header) } else { None };
     let from = sender(tx)?;
     let gas_used = receipt.cumulative_gas_used() - before.gas;
-    let mut log_index = before.logs..;
-    let inner = receipt.map_logs(|inner| Log {
-        inner,
-        block_hash: Some(header.hash()),
-        block_number: Some(header.number),
-        block_timestamp: Some(header.timestamp),
-        transaction_hash: Some(*tx.tx_hash()),
-        transaction_index: Some(index as u64),
-        log_index: log_index.next(),
-        removed: false,
+    let mut count = before.logs;
+    let inner = receipt.map_logs(|inner| {
+        count += 1;
+        log(header, (tx.tx_hash(), index), count - 1, inner)
     });
     let is_create = tx.is_create();
     json_of(&TransactionReceipt {
@@ -189,19 +183,29 @@ pub(super) fn logs(
     let mut logs = Vec::new();
     for (index, (tx, receipt)) in block.body.transactions.iter().zip(receipts).enumerate() {
         for inner in receipt.logs() {
-            logs.push(Log {
-                inner: inner.clone(),
-                block_hash: Some(header.hash()),
-                block_number: Some(header.number),
-                block_timestamp: Some(header.timestamp),
-                transaction_hash: Some(*tx.tx_hash()),
-                transaction_index: Some(index as u64),
-                log_index: Some(logs.len() as u64),
-                removed: false,
-            });
+            logs.push(log(header, (tx.tx_hash(), index), logs.len() as u64, inner.clone()));
         }
     }
     logs
+}
+
+/// Returns a log of a block, with the hash and the index of its transaction, and its own index in the block.
+pub(super) fn log(
+    header: &Sealed<ConsensusHeader>,
+    (tx, tx_index): (&B256, usize),
+    index: u64,
+    inner: alloy_primitives::Log,
+) -> Log {
+    Log {
+        inner,
+        block_hash: Some(header.hash()),
+        block_number: Some(header.number),
+        block_timestamp: Some(header.timestamp),
+        transaction_hash: Some(*tx),
+        transaction_index: Some(tx_index as u64),
+        log_index: Some(index),
+        removed: false,
+    }
 }
 
 /// Returns a number as hex text with 0x and without leading zeros.

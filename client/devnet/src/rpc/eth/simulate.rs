@@ -19,7 +19,7 @@ use alloy_eips::eip4895::Withdrawal;
 use alloy_hardforks::{EthereumHardfork, EthereumHardforks, ForkCondition};
 use alloy_primitives::{Address, B256, Bloom, Signature, TxKind, U256};
 use alloy_rpc_types_eth::{
-    BlockOverrides, Log as RpcLog, TransactionRequest,
+    BlockOverrides, TransactionRequest,
     simulate::{SimBlock, SimulatePayload},
 };
 use jsonrpsee::core::RegisterMethodError;
@@ -449,23 +449,13 @@ fn answer(
 
 fn call_answer(header: &Sealed<Header>, index: usize, called: Called) -> RpcResult<Value> {
     let Called { tx, outcome, logs, .. } = called;
-    let hash: B256 = *tx.tx_hash();
-    let mut shown = Vec::with_capacity(logs.len());
-    for (log_index, inner) in logs {
-        shown.push(convert::json_of(&RpcLog {
-            inner,
-            block_hash: Some(header.hash()),
-            block_number: Some(header.number),
-            block_timestamp: Some(header.timestamp),
-            transaction_hash: Some(hash),
-            transaction_index: Some(index as u64),
-            log_index: Some(log_index),
-            removed: false,
-        })?);
-    }
+    let logs: Vec<_> = logs
+        .into_iter()
+        .map(|(log_index, inner)| convert::log(header, (tx.tx_hash(), index), log_index, inner))
+        .collect();
     let mut answer = json!({
         "returnData": outcome.output,
-        "logs": shown,
+        "logs": logs,
         "gasUsed": quantity(outcome.gas_used),
         "maxUsedGas": quantity(outcome.gas_spent),
         "status": quantity(u8::from(outcome.success)),
