@@ -13,7 +13,7 @@ use crate::{
 };
 use alloy_consensus::{
     Block, BlockBody, EMPTY_OMMER_ROOT_HASH, Eip658Value, Header, Receipt, ReceiptEnvelope,
-    Sealable, Sealed, Transaction, TxEnvelope, TxReceipt, TxType, proofs,
+    Sealable, Sealed, Transaction, TxEnvelope, TxReceipt, proofs,
 };
 use alloy_eips::eip4895::Withdrawal;
 use alloy_hardforks::{EthereumHardfork, EthereumHardforks, ForkCondition};
@@ -418,15 +418,8 @@ fn receipt(called: &Called, cumulative_gas_used: u64, root: B256) -> ReceiptEnve
         },
         cumulative_gas_used,
         logs: called.outcome.logs.clone(),
-    }
-    .with_bloom();
-    match called.tx.tx_type() {
-        TxType::Legacy => ReceiptEnvelope::Legacy(receipt),
-        TxType::Eip2930 => ReceiptEnvelope::Eip2930(receipt),
-        TxType::Eip1559 => ReceiptEnvelope::Eip1559(receipt),
-        TxType::Eip4844 => ReceiptEnvelope::Eip4844(receipt),
-        TxType::Eip7702 => ReceiptEnvelope::Eip7702(receipt),
-    }
+    };
+    ReceiptEnvelope::from_typed(called.tx.tx_type(), receipt)
 }
 
 fn answer(
