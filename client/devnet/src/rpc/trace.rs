@@ -5,7 +5,7 @@ use super::{
     args::{Args, Exact},
     error::{RpcError, RpcResult},
     lookup::Found,
-    replay::{is_merged, replay_all, replay_one, traced},
+    replay::{replay_all, replay_one, traced},
 };
 use crate::View;
 use alloy_eips::{BlockNumberOrTag, NumHash};
@@ -21,7 +21,7 @@ use alloy_rpc_types_trace::{
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::executor::{
     block_rewards,
-    sandbox::{CallRequest, Sandbox, TraceTypes, parity_trace_call},
+    sandbox::{TraceTypes, parity_trace_call},
 };
 use serde::Deserialize;
 use std::time::Instant;
@@ -168,17 +168,8 @@ fn trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<TraceResults> {
     let request: TransactionRequest = args.next()?;
     let types: TraceTypes = args.next()?;
     let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
-    let rules = rpc.rules(&at.header, at.merged);
-    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
-    let call = CallRequest {
-        header: &at.header,
-        rules,
-        request,
-        block: None,
-        gas_cap: Some(rpc.limits.gas_cap),
-        commit: false,
-    };
-    parity_trace_call(&mut sandbox, call, &types, rpc.max_response).map_err(traced)
+    let call = rpc.call_in(&at.header, at.merged, request, None);
+    parity_trace_call(&mut at.sandbox(rpc), call, &types, rpc.max_response).map_err(traced)
 }
 
 /// Returns the traces of a block's transactions and of its rewards.
@@ -191,8 +182,7 @@ fn block_traces(rpc: &Rpc, view: &View, found: &Found, bytes: &mut usize) -> Rpc
         replay.parity_calls(tx, sender, (place, index), bytes).map_err(traced)
     })?;
     let mut traces: Traces = traces.into_iter().flatten().collect();
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    let rewards = block_rewards(rules, &found.header, &found.block.body.ommers);
+    let rewards = block_rewards(rpc.rules_of(found), &found.header, &found.block.body.ommers);
     for (index, (author, value)) in rewards.into_iter().enumerate() {
         let reward_type = if index == 0 { RewardType::Block } else { RewardType::Uncle };
         let block = NumHash { number: found.header.number, hash: place };

@@ -5,13 +5,13 @@ use super::{
     args::Args,
     debug::block,
     error::{RpcError, RpcResult},
-    replay::{is_merged, pass},
+    replay::replay_whole,
 };
 use alloy_primitives::{B256, Bytes};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::executor::{
     BlockHashes,
-    sandbox::{RecordingReader, Replay, Sandbox, Seen},
+    sandbox::{RecordingReader, Sandbox, Seen},
 };
 use polytrie_state::{BlockRef, StateError};
 use serde_json::{Value, json};
@@ -60,13 +60,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     for change in view.db().by_hand(&found.header.hash())?.accounts {
         sandbox.apply(change);
     }
-    let rules = rpc.rules(&found.header, is_merged(rpc, &found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
-    pass(&mut replay, &found.block.body.transactions)?;
-    let receipts = rpc.receipts(&view, &found)?;
-    let body = &found.block.body;
-    let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
-    replay.finish(receipts, &body.ommers, withdrawals)?;
+    replay_whole(rpc, &view, &found, &mut sandbox)?;
     let seen = reader.seen();
     let block = BlockRef { number, hash: found.header.hash() };
     let (root, nodes) = node.witness(block, &seen, rpc.deadline())?;

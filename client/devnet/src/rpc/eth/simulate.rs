@@ -164,7 +164,7 @@ fn run_all(
     options: Options,
     roots: &mut Roots,
 ) -> RpcResult<Vec<Value>> {
-    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
+    let mut sandbox = at.sandbox(rpc);
     sandbox.record();
     let mut parent = at.header.clone();
     // The chain does not have the pending block.

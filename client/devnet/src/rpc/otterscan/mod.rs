@@ -8,7 +8,7 @@ use super::{
     convert::{self, gas_used},
     error::{RpcError, RpcResult},
     lookup::Found,
-    replay::{is_merged, replay_all, replay_one, traced},
+    replay::{replay_all, replay_one, traced},
 };
 use crate::View;
 use alloy_consensus::Transaction;
@@ -107,8 +107,7 @@ fn details(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Value>> {
 
 /// Returns the new ether that a block issued.
 fn issuance(rpc: &Rpc, found: &Found) -> Value {
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    let rewards = block_rewards(rules, &found.header, &found.block.body.ommers);
+    let rewards = block_rewards(rpc.rules_of(found), &found.header, &found.block.body.ommers);
     let mut paid = rewards.into_iter().map(|(_, wei)| wei);
     let for_block = paid.next().unwrap_or_default();
     let for_ommers: U256 = paid.sum();
