@@ -4,6 +4,7 @@ use super::{
     Methods, Rpc,
     args::{Args, Exact},
     error::{RpcError, RpcResult},
+    eth::reversed,
     lookup::Found,
     replay::{replay_all, replay_one, traced},
 };
@@ -24,7 +25,6 @@ use polytrie_chain::executor::{
     sandbox::{TraceTypes, parity_trace_call},
 };
 use serde::Deserialize;
-use std::time::Instant;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add_heavy("trace_transaction", |rpc, args| {
@@ -96,9 +96,7 @@ fn trace_filter(rpc: &Rpc, args: &mut Args) -> RpcResult<Traces> {
     let from = number(wanted.from_block, BlockNumberOrTag::Earliest)?;
     let to = number(wanted.to_block, BlockNumberOrTag::Latest)?;
     if from > to {
-        return Err(RpcError::params(format!(
-            "invalid block range: it begins at {from} and ends at {to}"
-        )));
+        return Err(reversed(from, to));
     }
     let filter = TraceFilter {
         from_address: wanted.from_address.unwrap_or_default(),
@@ -111,12 +109,11 @@ fn trace_filter(rpc: &Rpc, args: &mut Args) -> RpcResult<Traces> {
     let most = wanted.count.map_or(usize::MAX, |count| count.saturating_to::<usize>());
     let (mut seen, mut traces) = (0, Vec::new());
     let mut bytes = rpc.max_response;
-    let deadline = rpc.deadline();
     for number in from..=to {
         if traces.len() >= most {
             break;
         }
-        if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+        if rpc.in_time().is_err() {
             return Err(RpcError::server(format!(
                 "the search took longer than a call may, and had come to block {number}; ask for fewer blocks than {from} to {to}, or start the node with a larger --rpc.evmtimeout"
             )));

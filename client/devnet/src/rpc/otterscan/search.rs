@@ -11,6 +11,7 @@ use crate::{
         args::{Args, Number},
         convert::{self, quantity},
         error::{RpcError, RpcResult},
+        eth::LIMIT,
         lookup::Found,
     },
 };
@@ -79,7 +80,7 @@ impl Seen {
         if rpc.in_time().is_err() {
             let seen = self.0 - 1;
             return Err(RpcError::new(
-                -32005,
+                LIMIT,
                 format!(
                     "the search took longer than a request may, and had looked through {seen} blocks; start the node with a larger --rpc.evmtimeout"
                 ),
@@ -88,7 +89,7 @@ impl Seen {
         let limit = rpc.limits.log_blocks;
         if self.0 > limit {
             return Err(RpcError::new(
-                -32005,
+                LIMIT,
                 format!("{limit} blocks were looked through, and no more are at once"),
             ));
         }
