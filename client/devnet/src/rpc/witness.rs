@@ -38,14 +38,11 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 }
 
 fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
-    let (node, view) = (&rpc.node, rpc.node.view());
+    let view = rpc.node.view();
     let found = block(rpc, &view, args)?;
-    if !node.kind().canonical {
-        return Err(RpcError::unsupported(format!(
-            "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt, mpt-hash, replica or rain",
-            node.kind().name
-        )));
-    }
+    rpc.expect_trie(
+        " to take a witness from; start the node with --state mpt, mpt-hash, replica or rain",
+    )?;
     let number = found.header.number;
     let parent = number
         .checked_sub(1)
@@ -63,7 +60,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     replay_whole(rpc, &view, &found, &mut sandbox)?;
     let seen = reader.seen();
     let block = BlockRef { number, hash: found.header.hash() };
-    let (root, nodes) = node.witness(block, &seen, rpc.deadline())?;
+    let (root, nodes) = rpc.node.witness(block, &seen, rpc.deadline())?;
     let expected = view.db().block_head(parent)?.header.state_root;
     if root != expected {
         return Err(RpcError::internal(&format!(

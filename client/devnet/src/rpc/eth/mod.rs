@@ -19,7 +19,7 @@ pub(super) use fees::next_base_fee;
 pub(super) use log_filter::LogFilter;
 pub(super) use logs::{LIMIT, check_future, logs_of_block, removed_logs, reversed};
 pub(super) use send::{SEND_RAW, WAITING, decode, recovered, register_for_owner, submit_all};
-pub(super) use state::MAX_SLOTS;
+pub(super) use state::slots;
 pub(super) use transactions::{raw as raw_transaction, with_hash as transaction};
 
 use super::Methods;
