@@ -358,7 +358,7 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<Transaction
         ));
     }
     let view = rpc.node.view();
-    let base_fee = super::next_base_fee(rpc, &view);
+    let base_fee = rpc.node.next_fees(&view).base;
     if request.gas_price.is_none() {
         let london = view.head.header.base_fee_per_gas.is_some();
         if london && matches!(request.transaction_type, Some(0 | 1)) && !has_1559 {
