@@ -18,6 +18,8 @@ mod mount;
 mod run;
 #[path = "../common/sample.rs"]
 mod sample;
+#[path = "../common/server.rs"]
+mod server;
 use polytrie_layers::testsetup;
 
 mod access_lists;

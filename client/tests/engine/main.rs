@@ -11,6 +11,8 @@ mod fixtures;
 mod run;
 #[path = "../common/sample.rs"]
 mod sample;
+#[path = "../common/server.rs"]
+mod server;
 use polytrie_layers::testsetup;
 
 mod access;
