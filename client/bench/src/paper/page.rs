@@ -61,8 +61,7 @@ pub fn page(all: &[Replication], plots: &str) -> String {
     );
     text += &headlines(all);
     for paper in PAPERS {
-        let of = |one: &&Replication| paper.experiments.iter().any(|e| e.id == one.id);
-        let found: Vec<_> = all.iter().filter(of).collect();
+        let found: Vec<_> = all.iter().filter(|one| paper.has(one.id)).collect();
         if !found.is_empty() {
             text += &section(paper, &found, plots);
         }
@@ -148,8 +147,7 @@ fn headline(one: &Replication, part: &PartResult, claim: &ClaimResult) -> Vec<St
 }
 
 fn paper_name(one: &Replication) -> &'static str {
-    let of = |paper: &&Paper| paper.experiments.iter().any(|e| e.id == one.id);
-    PAPERS.iter().find(of).map_or("", |paper| paper.title)
+    PAPERS.iter().find(|paper| paper.has(one.id)).map_or("", |paper| paper.title)
 }
 
 fn section(paper: &Paper, found: &[&Replication], plots: &str) -> String {
