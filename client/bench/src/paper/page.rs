@@ -6,7 +6,7 @@ use super::{
     result::markdown_table,
 };
 use crate::{
-    report::{REFERENCE, command},
+    report::{REFERENCE, command, gibibytes},
     run::Keeper,
 };
 use polytrie_node::words::counted;
@@ -77,7 +77,7 @@ pub fn page(all: &[Replication], plots: &str) -> String {
 fn conditions(one: &Replication) -> String {
     let machine = &one.machine;
     let limit = one.memory_limit.map(|limit| {
-        let gib = limit.bytes as f64 / f64::from(1 << 30);
+        let gib = gibibytes(limit.bytes);
         let by = match limit.by {
             Keeper::Budgets => "by the sizes of caches alone",
             Keeper::Cgroup => "as the kernel enforces",
