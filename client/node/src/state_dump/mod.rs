@@ -14,6 +14,7 @@ mod gather;
 mod generated;
 mod initial;
 mod partial;
+mod preimages;
 mod sorted;
 mod start;
 mod write;
@@ -32,6 +33,7 @@ use polytrie_files::{
     dump::{DumpEnd, DumpReader},
 };
 use polytrie_state::StateError;
+use preimages::PreimageRows;
 use sorted::Sorted;
 use std::{
     path::{Path, PathBuf},
@@ -109,9 +111,10 @@ pub fn begin(
     let name = name_of(&beginning.dump);
     let reader = DumpReader::open(&beginning.dump)?;
     let read = reader.progress();
+    let keeps_preimages = beginning.keep_preimages || target.layer.needs_preimages();
     let mut gathered = Gathered::new(
         target.store.scratch().clone(),
-        (beginning.keep_preimages || target.layer.needs_preimages()).then(|| db.clone()),
+        PreimageRows::new(&target.store, keeps_preimages),
         (start.head.number(), expected),
         interrupt,
     );
