@@ -10,7 +10,7 @@
 //! The variable `POLYTRIE_TEST_DAMAGES` sets another number of damages per layer, and `POLYTRIE_TEST_SEED` repeats a
 //! run.
 
-use crate::{fixtures::read, run::polytrie, sample::sample};
+use crate::{fixtures::read, run::polytrie, sample::sample, variables::number};
 use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::Header;
 use polytrie::{
@@ -22,7 +22,7 @@ use polytrie_kv::{Durability, KeyRange, KvError, StoreOptions};
 use polytrie_kv_testing::{Random, entries};
 use std::{
     collections::BTreeMap,
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -259,8 +259,7 @@ fn damage(random: &mut Random, dir: &Path, older: &Path) -> Damage {
 }
 
 fn damages() -> usize {
-    env::var("POLYTRIE_TEST_DAMAGES")
-        .map_or(DAMAGES, |count| count.parse().expect("POLYTRIE_TEST_DAMAGES is a number"))
+    number("POLYTRIE_TEST_DAMAGES").unwrap_or(DAMAGES)
 }
 
 #[test]

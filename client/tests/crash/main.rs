@@ -15,4 +15,6 @@ mod power;
 mod run;
 #[path = "../common/sample.rs"]
 mod sample;
+#[path = "../common/variables.rs"]
+mod variables;
 use polytrie_layers::testsetup;

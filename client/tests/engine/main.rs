@@ -13,6 +13,8 @@ mod run;
 mod sample;
 #[path = "../common/server.rs"]
 mod server;
+#[path = "../common/variables.rs"]
+mod variables;
 use polytrie_layers::testsetup;
 
 mod access;
