@@ -4,7 +4,7 @@ use super::{StateDumpError, go_on, preimages::PreimageRows};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
 use polytrie_files::dump::{DumpAccount, DumpSink, DumpSlot, SlotKeys};
 use polytrie_kv::{Batch, Part, Read, Scratch, Sortable, Sorter, Table};
-use polytrie_state::{Account, put_address_preimage, put_slot_preimage};
+use polytrie_state::Account;
 use std::{collections::HashSet, mem, sync::atomic::AtomicBool};
 
 /// Greatest number of accounts and slots in memory: some 60 MiB, twice that while they are written.
@@ -205,7 +205,7 @@ impl<'a> Gathered<'a> {
         let hash = match of.slots {
             SlotKeys::Plain => {
                 let hash = keccak256(slot.key);
-                self.preimages.add(|batch| put_slot_preimage(batch, &hash, &slot.key.into()))?;
+                self.preimages.add_slot(&hash, &slot.key.into())?;
                 hash
             }
             SlotKeys::Hashed | SlotKeys::HashedRlp => slot.key,
@@ -257,7 +257,7 @@ impl DumpSink for Gathered<'_> {
             }
         };
         if let Some(address) = &account.address {
-            self.preimages.add(|batch| put_address_preimage(batch, &account.hash, address))?;
+            self.preimages.add_address(&account.hash, address)?;
         }
         let slots = self.slots.take();
         for slot in slots.held {

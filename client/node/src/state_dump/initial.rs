@@ -10,10 +10,7 @@ use super::{
 use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
 use polytrie_chainspec::InitialAccount;
 use polytrie_kv::Store;
-use polytrie_state::{
-    Account, Commitment, StateLayer, hash_address, hash_slot, put_address_preimage,
-    put_slot_preimage,
-};
+use polytrie_state::{Account, Commitment, StateLayer, hash_address, hash_slot};
 use std::sync::atomic::AtomicBool;
 
 /// Result of filling a layer.
@@ -50,7 +47,7 @@ pub fn fill<'a>(
         progress(step);
         step.accounts += 1;
         let account = hash_address(&address);
-        preimages.add(|batch| put_address_preimage(batch, &account, &address))?;
+        preimages.add_address(&account, &address)?;
         let code_hash = if code.is_empty() { KECCAK256_EMPTY } else { keccak256(&code) };
         if !code.is_empty() {
             collected.codes.add(code_hash, &code)?;
@@ -62,7 +59,7 @@ pub fn fill<'a>(
             go_on(interrupt)?;
             step.slots += 1;
             let hash = hash_slot(&slot);
-            preimages.add(|batch| put_slot_preimage(batch, &hash, &slot))?;
+            preimages.add_slot(&hash, &slot)?;
             collected.add_slot(account, hash, value)?;
         }
     }

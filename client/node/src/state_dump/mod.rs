@@ -23,6 +23,7 @@ pub use error::StateDumpError;
 pub use generated::begin_generated;
 pub use initial::{Filled, fill};
 pub use partial::{PartialState, Preimages};
+pub use preimages::PreimageRows;
 pub use write::{DumpForm, DumpOptions, write_dump};
 
 use crate::datadir::DataDir;
@@ -33,7 +34,6 @@ use polytrie_files::{
     dump::{DumpEnd, DumpReader},
 };
 use polytrie_state::StateError;
-use preimages::PreimageRows;
 use sorted::Sorted;
 use std::{
     path::{Path, PathBuf},

@@ -9,7 +9,7 @@ use super::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use polytrie_kv::Store;
-use polytrie_state::{Account, StateLayer, hash_address, put_address_preimage, put_slot_preimage};
+use polytrie_state::{Account, StateLayer, hash_address};
 use std::{collections::HashMap, sync::atomic::AtomicBool};
 
 /// An account by its hash, with its slots by theirs.
@@ -70,10 +70,10 @@ impl PartialState {
     ) -> Result<(), StateDumpError> {
         let mut preimages = PreimageRows::new(store, layer.needs_preimages());
         for (hash, address) in &self.preimages.addresses {
-            preimages.add(|batch| put_address_preimage(batch, hash, address))?;
+            preimages.add_address(hash, address)?;
         }
         for (hash, slot) in &self.preimages.slots {
-            preimages.add(|batch| put_slot_preimage(batch, hash, slot))?;
+            preimages.add_slot(hash, slot)?;
         }
         let mut collected = Collected::new(store.scratch().clone());
         for (hash, account, slots) in &self.accounts {
@@ -92,7 +92,7 @@ impl PartialState {
             go_on(interrupt)?;
             let address = Address::from_word(keccak256(number.to_be_bytes()));
             let hash = hash_address(&address);
-            preimages.add(|batch| put_address_preimage(batch, &hash, &address))?;
+            preimages.add_address(&hash, &address)?;
             let account = Account { balance: U256::ONE, ..Account::default() };
             collected.add_account(hash, Named::new(account))?;
         }
