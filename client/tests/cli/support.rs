@@ -2,12 +2,13 @@
 
 use crate::{
     fixtures::{fixture, read},
-    run::{Run, polytrie},
+    run::{Run, polytrie, run},
 };
 use alloy_primitives::Bytes;
 use polytrie::blocks::BlockReader;
 use polytrie_chainspec::ChainSpec;
 use std::{
+    ffi::OsStr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -59,6 +60,21 @@ macro_rules! import {
     };
 }
 pub(crate) use import;
+
+/// Imports a file into a data directory with this chain and options that are made while the test runs.
+pub(crate) fn import_with(data: &Data, file: &Path, chain: &Path, more: &[&str]) -> Run {
+    let dir = data.path();
+    let mut args = vec!["import".as_ref(), file.as_os_str(), "--datadir".as_ref(), dir.as_os_str()];
+    args.extend(["--chain".as_ref(), chain.as_os_str()]);
+    args.extend(more.iter().map(OsStr::new));
+    run(&args, &[])
+}
+
+/// Returns the first blocks of the sample as RLP.
+pub(crate) fn sample_blocks(count: usize) -> Vec<Bytes> {
+    let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap();
+    blocks.take(count).map(|block| block.unwrap().rlp).collect()
+}
 
 /// A chain of the fixtures.
 #[derive(Debug, Clone, Copy)]
