@@ -14,7 +14,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-pub(crate) use crate::sample::sample;
+pub(crate) use crate::sample::{sample, sample_blocks};
 
 /// Makes one test for each state layer of each listed function, which takes the name of the layer. A new layer
 /// needs a line here.
@@ -68,12 +68,6 @@ pub(crate) fn import_with(data: &Data, file: &Path, chain: &Path, more: &[&str])
     args.extend(["--chain".as_ref(), chain.as_os_str()]);
     args.extend(more.iter().map(OsStr::new));
     run(&args, &[])
-}
-
-/// Returns the first blocks of the sample as RLP.
-pub(crate) fn sample_blocks(count: usize) -> Vec<Bytes> {
-    let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap();
-    blocks.take(count).map(|block| block.unwrap().rlp).collect()
 }
 
 /// A chain of the fixtures.

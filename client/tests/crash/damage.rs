@@ -10,9 +10,12 @@
 //! The variable `POLYTRIE_TEST_DAMAGES` sets another number of damages per layer, and `POLYTRIE_TEST_SEED` repeats a
 //! run.
 
-use crate::{fixtures::read, run::polytrie, sample::sample, variables::number};
+use crate::{
+    run::polytrie,
+    sample::{sample, sample_blocks},
+    variables::number,
+};
 use alloy_primitives::{B256, Bytes, keccak256};
-use alloy_rlp::Header;
 use polytrie::{
     chain::{Candidate, Chain, TABLES, check_state},
     datadir::{DataDir, OpenError, OpenOptions},
@@ -38,21 +41,6 @@ const OLDER: usize = 30;
 const META: usize = 4096;
 const META_USED: usize = 244;
 const METAS: usize = 3 * META;
-
-/// Returns the first blocks of the sample.
-fn blocks() -> Vec<Bytes> {
-    let bytes = read(&sample("chain.rlp.gz"));
-    let mut rest = &bytes[..];
-    let mut blocks = Vec::new();
-    while blocks.len() < BLOCKS {
-        let mut payload = rest;
-        let header = Header::decode(&mut payload).unwrap();
-        let length = rest.len() - payload.len() + header.payload_length;
-        blocks.push(Bytes::copy_from_slice(&rest[..length]));
-        rest = &rest[length..];
-    }
-    blocks
-}
 
 fn open(dir: &Path, kind: &LayerKind, read_only: bool) -> Result<(Chain, DataDir), OpenError> {
     let options = OpenOptions {
@@ -133,7 +121,7 @@ struct Directory {
 
 impl Directory {
     fn new(kind: &'static LayerKind) -> Self {
-        let (temp, blocks) = (tempfile::tempdir().unwrap(), blocks());
+        let (temp, blocks) = (tempfile::tempdir().unwrap(), sample_blocks(BLOCKS));
         let work = temp.path().join("work");
         let (mut chain, data) = open(&work, kind, false).unwrap();
         for range in [0..OLDER, OLDER..FLUSHED] {

@@ -17,6 +17,7 @@ mod mount;
 #[path = "../common/run.rs"]
 mod run;
 #[path = "../common/sample.rs"]
+#[expect(dead_code, reason = "the blocks by themselves are not needed here")]
 mod sample;
 #[path = "../common/server.rs"]
 mod server;

@@ -4,8 +4,6 @@
 
 #[path = "../common/amsterdam.rs"]
 mod amsterdam;
-#[path = "../common/fixtures.rs"]
-mod fixtures;
 #[expect(dead_code, reason = "no command of these tests answers in JSON")]
 #[path = "../common/run.rs"]
 mod run;

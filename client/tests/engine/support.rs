@@ -1,9 +1,8 @@
 //! Starts a node in a separate process and drives it as a consensus layer does.
 
 use crate::{
-    fixtures::read,
     run::binary,
-    sample::sample,
+    sample,
     server::{self, Server, http},
     testsetup,
 };
@@ -13,7 +12,7 @@ use alloy_primitives::{Address, B256, Bytes, TxKind, U256, b256, hex};
 use alloy_rpc_types_engine::ExecutionPayload;
 use alloy_signer::SignerSync;
 use alloy_signer_local::PrivateKeySigner;
-use polytrie::{consensus::decode::decode_block, rpc::JwtSecret};
+use polytrie::{blocks::BlockReader, consensus::decode::decode_block, rpc::JwtSecret};
 use serde_json::{Value, json};
 use std::{
     ffi::OsString,
@@ -260,20 +259,13 @@ fn request_of(authorization: Option<&str>, method: &str, params: &Value) -> Stri
 
 /// Returns the first `count` blocks of the sample. They are of proof of stake, from Paris to Osaka.
 pub(crate) fn sample_blocks(count: usize) -> Vec<Block<TxEnvelope>> {
-    blocks_of(&sample("chain.rlp.gz"), count)
+    sample::sample_blocks(count).iter().map(|block| decode_block(block).unwrap()).collect()
 }
 
 /// Returns the first `count` blocks of an RLP file. Genesis is left out.
 pub(crate) fn blocks_of(file: &Path, count: usize) -> Vec<Block<TxEnvelope>> {
-    let bytes = read(file);
-    let mut rest = &bytes[..];
-    let blocks = std::iter::from_fn(|| {
-        let start = rest;
-        let header = alloy_rlp::Header::decode(&mut rest).ok()?;
-        let length = start.len() - rest.len() + header.payload_length;
-        rest = &start[length..];
-        Some(decode_block(&start[..length]).unwrap())
-    });
+    let blocks = BlockReader::open(file).unwrap();
+    let blocks = blocks.map(|block| decode_block(&block.unwrap().rlp).unwrap());
     blocks.filter(|block| block.header.number > 0).take(count).collect()
 }
 
