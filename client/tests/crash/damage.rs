@@ -13,6 +13,7 @@
 use crate::{
     run::polytrie,
     sample::{sample, sample_blocks},
+    say,
     variables::number,
 };
 use alloy_primitives::{B256, Bytes, keccak256};
@@ -436,9 +437,4 @@ fn a_copy_of_all_is_a_restore() {
         let (_, found) = directory.after(|_| {});
         assert!(found.iter().all(|found| found.as_ref().is_ok_and(|c| *c == directory.expected)));
     }
-}
-
-#[expect(clippy::print_stderr, reason = "what was found, and a failure is repeated with the seed")]
-fn say(line: &str) {
-    eprintln!("{line}");
 }

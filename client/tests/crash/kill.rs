@@ -3,6 +3,7 @@
 use crate::{
     fixtures::{fixture, read},
     run::{Run, binary, polytrie, run},
+    say,
     variables::number,
 };
 use polytrie::layers::LAYERS;
@@ -144,9 +145,4 @@ fn an_import_that_is_killed_goes_on() {
         }
         say(&format!("{context}: killed {kills} times, completed {completed} imports"));
     }
-}
-
-#[expect(clippy::print_stderr, reason = "a failure is repeated with this seed")]
-fn say(line: &str) {
-    eprintln!("{line}");
 }

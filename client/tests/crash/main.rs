@@ -18,3 +18,8 @@ mod sample;
 #[path = "../common/variables.rs"]
 mod variables;
 use polytrie_layers::testsetup;
+
+#[expect(clippy::print_stderr, reason = "what was found, and a failure is repeated with the seed")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}
