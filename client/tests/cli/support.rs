@@ -61,6 +61,17 @@ macro_rules! import {
 }
 pub(crate) use import;
 
+/// Begins a data directory with a dump, the header of its block, this chain and further options.
+macro_rules! init_from_dump {
+    ($data:expr, $dump:expr, $header:expr, $chain:expr $(, $arg:expr)* $(,)?) => {
+        $crate::run::polytrie![
+            "init", "--state-dump", $dump, "--header", $header, "--chain", $chain, "--datadir", $data
+            $(, $arg)*
+        ]
+    };
+}
+pub(crate) use init_from_dump;
+
 /// Imports a file into a data directory with this chain and options that are made while the test runs.
 pub(crate) fn import_with(data: &Data, file: &Path, chain: &Path, more: &[&str]) -> Run {
     let dir = data.path();
