@@ -91,6 +91,11 @@ impl Failure {
         found.and(written)
     }
 
+    /// The failure of a command that needs a block, on a data directory without one.
+    pub(super) fn no_block() -> Self {
+        Self::Usage("there is no block in the data directory yet; import some first".to_owned())
+    }
+
     /// The failure to write to standard output; a pipe that its reader closed is [`Self::BrokenPipe`].
     pub(super) fn output(error: &io::Error) -> Self {
         match error.kind() {
