@@ -11,11 +11,7 @@
 //! Each account follows from the seed and its number, in integer arithmetic: the same on every machine, and without a
 //! table of accounts in memory.
 
-use crate::{
-    Random, SlotKeys,
-    fixture::base::mix,
-    workload::{CHAIN_ID, GENESIS_TIME, GWEI},
-};
+use crate::{Random, SlotKeys, fixture::base::mix, workload};
 use alloy_primitives::{Address, Bytes, U256, hex};
 use polytrie_chainspec::{GenesisPlan, InitialAccount};
 use polytrie_state::{ACCOUNT_BYTES, SLOT_BYTES};
@@ -75,15 +71,7 @@ impl Parts {
 impl MainnetShape {
     /// The genesis of a chain that begins with this state.
     pub fn genesis(self) -> GenesisPlan {
-        GenesisPlan {
-            chain_id: CHAIN_ID,
-            fork_times: vec![0; 4],
-            timestamp: GENESIS_TIME,
-            gas_limit: GAS_LIMIT,
-            base_fee: GWEI as u64,
-            extra_data: Bytes::new(),
-            deposit_contract: None,
-        }
+        workload::genesis(GAS_LIMIT)
     }
 
     const fn accounts_count(self) -> u64 {

@@ -170,7 +170,7 @@ impl Chain {
         for Grouped { rlp, receipts, total_difficulty, .. } in blocks {
             let candidate = Candidate::prepare_without_senders(&self.spec, rlp)
                 .map_err(|e| ChainError::Corrupt(format!("a block decodes once only: {e}")))?;
-            self.extend(Candidate { receipts, total_difficulty, ..candidate })?;
+            self.extend(Candidate { receipts, total_difficulty, ..candidate }, false)?;
             self.settle()?;
         }
         Ok(())

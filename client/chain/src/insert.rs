@@ -40,7 +40,7 @@ impl Chain {
         }
         let parent_hash = candidate.header.parent_hash;
         if parent_hash == self.head.hash() {
-            return self.extend_head(candidate).map(|stats| Inserted::Extended(stats.into()));
+            return self.extend(candidate, true).map(|stats| Inserted::Extended(stats.into()));
         }
         self.settle()?;
         let Some(parent) = self.db.known(&parent_hash)? else {
@@ -101,28 +101,21 @@ impl Chain {
         candidate.invalid(InvalidReason::UnknownParent { parent, head, hint })
     }
 
-    /// Inserts a block on top of the head, by itself or as part of a group.
-    fn extend_head(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
+    /// Inserts a block on top of the head, by itself or, if it may, as part of a group.
+    pub(super) fn extend(
+        &mut self,
+        mut candidate: Candidate,
+        may_group: bool,
+    ) -> Result<BlockStats, InsertError> {
         let (start, block) = (Instant::now(), candidate.block_ref());
         let spec = self.spec.clone();
         let (rules, mut stats) = self.examine(&spec, &mut candidate)?;
-        if self.goes_into_group(&rules, &candidate) {
+        if may_group && self.goes_into_group(&rules, &candidate) {
             self.extend_group(&rules, candidate, &mut stats)?;
         } else {
             self.close_group(&mut stats)?;
             self.extend_alone(&rules, candidate, &mut stats)?;
         }
-        stats.account_for_all_since(start);
-        self.log_if_slow(block, &stats);
-        Ok(stats)
-    }
-
-    /// Inserts a block on top of the head by itself.
-    pub(super) fn extend(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
-        let (start, block) = (Instant::now(), candidate.block_ref());
-        let spec = self.spec.clone();
-        let (rules, mut stats) = self.examine(&spec, &mut candidate)?;
-        self.extend_alone(&rules, candidate, &mut stats)?;
         stats.account_for_all_since(start);
         self.log_if_slow(block, &stats);
         Ok(stats)

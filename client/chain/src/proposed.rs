@@ -184,6 +184,10 @@ mod tests {
     use polytrie_kv::MemoryEngine;
     use polytrie_layers::LAYERS;
 
+    fn blocks(branch: &[(B256, Bytes)]) -> Vec<Bytes> {
+        branch.iter().map(|(_, rlp)| rlp.clone()).collect()
+    }
+
     #[test]
     fn what_is_proposed_is_not_there_before_it_is_chosen() {
         for layer in LAYERS {
@@ -221,9 +225,6 @@ mod tests {
             let mut chain = testing::open(layer, &engine, ChainOptions::default());
             let ours = branch(&mut chain, 1, 2);
             let theirs = branch(&mut chain, 2, 3);
-            let blocks = |branch: &[(B256, Bytes)]| {
-                branch.iter().map(|(_, rlp)| rlp.clone()).collect::<Vec<_>>()
-            };
             assert_eq!(chain.head().number(), 0, "{}", layer.name);
             assert_eq!(chain.branch_to(ours[1].0).unwrap(), None);
             chain.choose(ours[1].0, &blocks(&ours)).unwrap();
@@ -326,9 +327,6 @@ mod tests {
             let mut chain = testing::open(layer, &engine, ChainOptions::default());
             let ours = branch(&mut chain, 1, 3);
             let theirs = branch(&mut chain, 2, 3);
-            let blocks = |branch: &[(B256, Bytes)]| {
-                branch.iter().map(|(_, rlp)| rlp.clone()).collect::<Vec<_>>()
-            };
             chain.choose(ours[2].0, &blocks(&ours)).unwrap();
             chain.choose(theirs[2].0, &blocks(&theirs)).unwrap();
             // Another block has the block that is to be the head as its parent.

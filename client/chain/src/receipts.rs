@@ -1,6 +1,6 @@
 //! Receipts in the form in which they are stored: without the blooms, which follow from their logs.
 
-use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, ReceiptWithBloom, TxType};
+use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, TxType};
 use alloy_primitives::{B256, Log};
 use alloy_rlp::{Decodable, Encodable, Header};
 
@@ -49,19 +49,10 @@ pub fn decode_stored_receipts(mut rlp: &[u8]) -> Result<Vec<ReceiptEnvelope>, al
         };
         let cumulative_gas_used = u64::decode(&mut item)?;
         let logs = Vec::<Log>::decode(&mut item)?;
-        receipts.push(envelope(tx_type, Receipt { status, cumulative_gas_used, logs }.into()));
+        let receipt = Receipt { status, cumulative_gas_used, logs };
+        receipts.push(ReceiptEnvelope::from_typed(tx_type, receipt));
     }
     Ok(receipts)
-}
-
-const fn envelope(tx_type: TxType, receipt: ReceiptWithBloom<Receipt>) -> ReceiptEnvelope {
-    match tx_type {
-        TxType::Legacy => ReceiptEnvelope::Legacy(receipt),
-        TxType::Eip2930 => ReceiptEnvelope::Eip2930(receipt),
-        TxType::Eip1559 => ReceiptEnvelope::Eip1559(receipt),
-        TxType::Eip4844 => ReceiptEnvelope::Eip4844(receipt),
-        TxType::Eip7702 => ReceiptEnvelope::Eip7702(receipt),
-    }
 }
 
 #[cfg(test)]
@@ -87,7 +78,7 @@ mod tests {
             for status in statuses {
                 for logs in [vec![], vec![log.clone(); 3]] {
                     let receipt = Receipt { status, cumulative_gas_used: 21_000, logs };
-                    receipts.push(envelope(tx_type, receipt.into()));
+                    receipts.push(ReceiptEnvelope::from_typed(tx_type, receipt));
                 }
             }
         }

@@ -223,7 +223,7 @@ impl Chain {
     }
 
     fn extend_and_settle(&mut self, candidate: Candidate) -> Result<BlockStats, InsertError> {
-        let mut stats = self.extend(candidate)?;
+        let mut stats = self.extend(candidate, false)?;
         self.settle_all(&mut stats)?;
         Ok(stats)
     }

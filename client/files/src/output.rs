@@ -188,6 +188,16 @@ impl OutputFile {
         self.finish_as(&path)
     }
 
+    /// Writes `text` as the whole content, and finishes the file.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`finish`](Self::finish).
+    pub fn write_whole(mut self, text: &str) -> Result<(), ExportError> {
+        self.write_all(text.as_bytes()).map_err(|error| ExportError::io(&self.name, error))?;
+        self.finish()
+    }
+
     /// Does as [`finish`](Self::finish), with another name in the same directory.
     pub(super) fn finish_as(self, path: &Path) -> Result<(), ExportError> {
         let written = self.sink.finish().and_then(|target| match target {

@@ -91,6 +91,11 @@ impl Failure {
         found.and(written)
     }
 
+    /// The failure of a command that needs a block, on a data directory without one.
+    pub(super) fn no_block() -> Self {
+        Self::Usage("there is no block in the data directory yet; import some first".to_owned())
+    }
+
     /// The failure to write to standard output; a pipe that its reader closed is [`Self::BrokenPipe`].
     pub(super) fn output(error: &io::Error) -> Self {
         match error.kind() {
@@ -182,6 +187,15 @@ macro_rules! fails_as {
 
 pub(super) use fails_as;
 
+impl<E> From<Box<E>> for Failure
+where
+    Self: From<E>,
+{
+    fn from(error: Box<E>) -> Self {
+        Self::from(*error)
+    }
+}
+
 fails_as!(OpenError [Unknown, Stamp, Spec, Store, State, Chain, Flat] {
     E::NoDirectory | E::NoChain | E::Empty(_) | E::Foreign { .. } => Usage,
     E::Unstamped { .. } | E::Unmarked { .. } | E::Taken { .. } | E::Rules { .. } => Usage,
@@ -254,21 +268,12 @@ impl From<ExportError> for Failure {
     }
 }
 
-impl From<ShadowError> for Failure {
-    fn from(error: ShadowError) -> Self {
-        match error {
-            ShadowError::Differs(_) | ShadowError::Refused { .. } => {
-                Self::Invalid(error.to_string())
-            }
-            ShadowError::Same { .. } | ShadowError::Apart { .. } | ShadowError::Begun { .. } => {
-                Self::Usage(error.to_string())
-            }
-            ShadowError::Open(error) => (*error).into(),
-            ShadowError::Interrupted { .. } => Self::Interrupted(error.to_string()),
-            ShadowError::Broken { .. } => Self::Machine(error.to_string()),
-        }
-    }
-}
+fails_as!(ShadowError [Open] {
+    E::Differs(_) | E::Refused { .. } => Invalid,
+    E::Same { .. } | E::Apart { .. } | E::Begun { .. } => Usage,
+    E::Interrupted { .. } => Interrupted,
+    E::Broken { .. } => Machine,
+});
 
 fails_as!(ConvertError [Open, State, Chain] {
     E::NoHead => Usage,

@@ -109,13 +109,7 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     output::expect_not_ours("FILE", &args.file)?;
     let dir = DataDir::open_rows(&args.data.options(true))?;
     dir.chain_db().check_settled()?;
-    let head = dir
-        .chain_db()
-        .head()?
-        .ok_or_else(|| {
-            Failure::Usage("there is no block in the data directory yet; import some first".into())
-        })?
-        .number();
+    let head = dir.chain_db().head()?.ok_or_else(Failure::no_block)?.number();
     let first = dir.chain_db().start()?.map_or(0, |start| start + 1);
     if first > head {
         return Err(Failure::Usage(format!(

@@ -2,7 +2,7 @@
 
 use super::exit::Failure;
 use crate::{
-    blocks::{ExportError, OutputFile, behind_links},
+    blocks::{OutputFile, behind_links},
     datadir::{GENESIS_FILE, OUTLINE_FILE, OpenOptions},
     layers::normal,
 };
@@ -14,7 +14,6 @@ use std::{
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -199,18 +198,11 @@ pub(super) fn json(file: &Path, value: &impl Serialize) -> Result<(), Failure> {
     write_json(OutputFile::create(file)?, value)
 }
 
-/// Writes a text as the whole content of a file, which appears under its name when it is complete.
-pub(super) fn write_text(mut file: OutputFile, text: &str) -> Result<(), Failure> {
-    let name = Arc::clone(file.name());
-    file.write_all(text.as_bytes()).map_err(|error| ExportError::Io { file: name, error })?;
-    Ok(file.finish()?)
-}
-
 /// Writes a value as JSON to an output file.
 pub(super) fn write_json(file: OutputFile, value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|e| Failure::Machine(format!("the result does not serialise: {e}")))?;
-    write_text(file, &format!("{text}\n"))
+    Ok(file.write_whole(&format!("{text}\n"))?)
 }
 
 /// A number of bytes with a binary unit, as in "1.5 MiB".

@@ -115,9 +115,7 @@ fn get(args: GetArgs) -> Result<(), Failure> {
     let dir = DataDir::open(&options, false)?;
     let db = dir.chain_db();
     db.check_settled()?;
-    let head = db.head()?.ok_or_else(|| {
-        Failure::Usage("there is no block in the data directory yet; import some first".into())
-    })?;
+    let head = db.head()?.ok_or_else(Failure::no_block)?;
     let (block, layer) = match args.block {
         Some(number) if number != head.number() => {
             let layer = layer_at(dir.layer.fork()?, number, None)?;

@@ -6,7 +6,7 @@ use crate::{
     run::{Run, binary, polytrie, run},
     support::{
         CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, check, for_each_layer, head, import,
-        sample, stream,
+        init_from_dump, sample, stream,
     },
 };
 use polytrie::datadir::UNFINISHED_FILE;
@@ -301,17 +301,7 @@ fn a_store_that_lost_its_stamp_is_not_filled_anew() {
     fs::remove_file(&stamp).unwrap();
     fs::remove_file(&outline).unwrap();
     let name = lost.display().to_string();
-    let from_dump = polytrie![
-        "init",
-        "--state-dump",
-        dump,
-        "--header",
-        block,
-        "--chain",
-        genesis,
-        "--datadir",
-        lost,
-    ];
+    let from_dump = init_from_dump![lost, dump, block, genesis];
     let convert =
         || polytrie!["db", "convert", "--to", "mpt", "--datadir", data.path(), "--out", lost];
     for run in [

@@ -4,12 +4,15 @@
 use crate::{
     database::store,
     run::{binary, polytrie, run},
-    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, import, sample, stream},
+    support::{
+        CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, import, sample, sample_blocks,
+        stream,
+    },
 };
 use alloy_primitives::hex;
 use assert_cmd::Command;
 use flate2::{Compression, write::GzEncoder};
-use polytrie::{blocks::BlockReader, chain::TABLES, consensus::decode::decode_block, layers};
+use polytrie::{chain::TABLES, consensus::decode::decode_block, layers};
 use polytrie_kv::Batch;
 use std::{
     ffi::OsStr,
@@ -305,10 +308,9 @@ fn lines_for_each_block_go_to_standard_output() {
 #[test]
 fn files_without_the_last_block_are_noticed() {
     let data = Data::new();
-    let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap().take(10);
-    let blocks: Vec<_> = blocks.map(|block| block.unwrap()).collect();
-    let last = blocks[9].decode_header().unwrap().number;
-    let file = data.write("short", stream(blocks.iter().map(|block| &block.rlp)));
+    let blocks = sample_blocks(10);
+    let last = decode_block(&blocks[9]).unwrap().header.number;
+    let file = data.write("short", stream(&blocks));
     for (to, is_short) in [("100", true), (&*last.to_string(), false)] {
         let run = import![data.path(), file, sample("genesis.json"), "mpt", "--to", to].ok();
         let words =

@@ -2,7 +2,7 @@
 
 use crate::{
     run::polytrie,
-    support::{Data, assert_fails, for_each_layer},
+    support::{Data, assert_fails, for_each_layer, import},
 };
 use polytrie::layers::LAYERS;
 use std::{fs, path::Path};
@@ -18,8 +18,7 @@ fn the_sample_imports(layer: &str) {
     let data = Data::new();
     let (dir, chain) = (data.file("data"), sample.join("genesis.json"));
     let blocks = sample.join("chain.rlp.gz");
-    let run =
-        polytrie!["import", blocks, "--chain", chain, "--datadir", dir, "--state", layer].ok();
+    let run = import![dir, blocks, chain, layer].ok();
     // The hash that geth 1.17.8 computes.
     let head = "head 1000 0x87cf7c3a03d682e6c8da2a6974f4747a1e64d127d64819a62d110d0153270e7e ";
     assert!(run.text().starts_with(head), "{}", run.text());
@@ -55,19 +54,7 @@ fn a_generated_chain_imports(layer: &str) {
     assert_eq!((&made["seed"], &made["popularity"]), (&3.into(), &"90/10".into()));
     let (chain, blocks) = (out.join("genesis.json"), out.join("chain.rlp"));
     assert_eq!(made["chain_bytes"], fs::metadata(&blocks).unwrap().len());
-    let run = polytrie![
-        "import",
-        blocks,
-        "--chain",
-        chain,
-        "--datadir",
-        dir,
-        "--state",
-        layer,
-        "--json",
-        "-",
-    ];
-    let run = run.ok().json();
+    let run = import![dir, blocks, chain, layer, "--json", "-"].ok().json();
     assert_eq!((&run["head"]["hash"], &run["txs"]), (&made["head"]["hash"], &250.into()));
 }
 

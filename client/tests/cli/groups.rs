@@ -4,14 +4,14 @@
 use crate::{
     branches::{Branch, branch, empty_chain},
     rewrite::rewritten,
-    run::{Run, polytrie, run},
+    run::polytrie,
     support::{
-        CONDENSE, ChainFixture, Data, RPC_COMPAT, assert_fails, for_each_layer, sample, stream,
+        CONDENSE, ChainFixture, Data, RPC_COMPAT, assert_fails, for_each_layer, import_with,
+        sample, sample_blocks, stream,
     },
 };
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use polytrie::{
-    blocks::BlockReader,
     chain::TABLES,
     consensus::decode::{decode_block, decode_header},
     layers::{self, EngineOptions},
@@ -19,7 +19,7 @@ use polytrie::{
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{KeyRange, Store, StoreOptions};
 use polytrie_kv_testing::entries;
-use std::{ffi::OsStr, path::Path, sync::Arc};
+use std::sync::Arc;
 
 for_each_layer!(
     groups_change_nothing,
@@ -29,19 +29,6 @@ for_each_layer!(
     a_wrong_root_within_a_group_is_no_damage,
     a_shadow_ends_every_group,
 );
-
-fn sample_blocks(count: usize) -> Vec<Bytes> {
-    let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap();
-    blocks.take(count).map(|block| block.unwrap().rlp).collect()
-}
-
-fn import(data: &Data, file: &Path, chain: &Path, more: &[&str]) -> Run {
-    let dir = data.path();
-    let mut args = vec!["import".as_ref(), file.as_os_str(), "--datadir".as_ref(), dir.as_os_str()];
-    args.extend(["--chain".as_ref(), chain.as_os_str()]);
-    args.extend(more.iter().map(OsStr::new));
-    run(&args, &[])
-}
 
 /// The name of a table and its rows.
 type Rows = (&'static str, Vec<(Vec<u8>, Vec<u8>)>);
@@ -72,12 +59,13 @@ fn groups_change_nothing(layer: &str) {
     chains.push((sample("chain.rlp.gz"), sample("genesis.json"), 1000));
     for (file, chain, head) in chains {
         let full = Data::new();
-        let json = import(&full, &file, &chain, &["--state", layer, "--json", "-"]).ok().json();
+        let json =
+            import_with(&full, &file, &chain, &["--state", layer, "--json", "-"]).ok().json();
         for (every, flush_every) in [("every=7", "1"), ("every=100000", "1024")] {
             let context = format!("{}, {every}", file.display());
             let data = Data::new();
             let settings = ["--state", layer, "--verify", every, "--flush-every", flush_every];
-            let run = import(&data, &file, &chain, &settings).ok();
+            let run = import_with(&data, &file, &chain, &settings).ok();
             let verified = match layers::layer(layer).unwrap().canonical {
                 true => {
                     format!("(state root verified {} blocks and here)", every.replace('=', " "))
@@ -97,15 +85,15 @@ fn groups_change_nothing(layer: &str) {
             data.check();
             // Import the rest, with a group that ends at the block of `--to`.
             let part = (head - 5).to_string();
-            import(&data, &file, &chain, &["--verify", every, "--to", &part]).ok();
+            import_with(&data, &file, &chain, &["--verify", every, "--to", &part]).ok();
             assert_eq!(data.head().0, head - 5, "{context}");
-            import(&data, &file, &chain, &["--verify", every]).ok();
-            import(&full, &file, &chain, &[]).ok();
+            import_with(&data, &file, &chain, &["--verify", every]).ok();
+            import_with(&full, &file, &chain, &[]).ok();
             assert_same_rows(&data, &full, layer, &format!("{context}, imported again"));
             // The figures have a line for every block.
             let data = Data::new();
             let settings = ["--state", layer, "--verify", every, "--json", "-"];
-            let found = import(&data, &file, &chain, &settings).ok().json();
+            let found = import_with(&data, &file, &chain, &settings).ok().json();
             for figure in ["blocks", "txs", "gas", "receipts_unchecked", "head"] {
                 assert_eq!(found[figure], json[figure], "{context}");
             }
@@ -131,12 +119,12 @@ fn ends_at(layer: &str, blocks: &[Bytes], wrong: usize, every: &str, words: &[&s
     let place = format!("(index {wrong}, offset {})", stream(&blocks[..wrong]).len());
     let data = Data::new();
     let (file, genesis) = (data.write("wrong.rlp", stream(blocks)), sample("genesis.json"));
-    let run = import(&data, &file, &genesis, &["--state", layer, "--verify", every]);
+    let run = import_with(&data, &file, &genesis, &["--state", layer, "--verify", every]);
     assert_fails(&run, 1, &[&format!("block {number} ("), &place]);
     assert_fails(&run, 1, words);
     assert_eq!(data.head().0, number - 1, "{every}");
     data.check();
-    import(&data, &sample("chain.rlp.gz"), &genesis, &["--verify", every, "--to", "100"]).ok();
+    import_with(&data, &sample("chain.rlp.gz"), &genesis, &["--verify", every, "--to", "100"]).ok();
     assert_eq!(data.head().0, 100);
     data.check();
 }
@@ -197,7 +185,7 @@ fn branches_end_a_group(layer: &str) {
         let data = Data::new();
         let file = data.write("branches.rlp", stream(all.iter().copied()));
         let settings = ["--state", layer, "--verify", verify, "--json", "-"];
-        let report = import(&data, &file, &chain.chain, &settings).ok().json();
+        let report = import_with(&data, &file, &chain.chain, &settings).ok().json();
         assert!(report["reorganised"].as_u64().unwrap() > 0, "{report}");
         data.check();
         found.push(data);
@@ -232,7 +220,7 @@ fn a_wrong_root_within_a_group_is_no_damage(layer: &str) {
     }
     let data = Data::new();
     let (file, genesis) = (data.write("wrong", stream(&blocks)), data.write("genesis", genesis));
-    import(&data, &file, &genesis, &["--state", layer, "--verify", "every=8"]).ok();
+    import_with(&data, &file, &genesis, &["--state", layer, "--verify", "every=8"]).ok();
     let run = polytrie!["db", "unwind", "--to", wrong.to_string(), "--datadir", data.path()];
     let words = [format!("block {wrong} is invalid and was imported without"), "0x0707".into()];
     assert_fails(&run, 3, &words.each_ref().map(String::as_str));
@@ -248,7 +236,7 @@ fn a_shadow_ends_every_group(layer: &str) {
     }
     let data = Data::new();
     let settings = ["--state", layer, "--verify", "every=50", "--shadow", shadow, "--to", "120"];
-    let run = import(&data, &sample("chain.rlp.gz"), &sample("genesis.json"), &settings).ok();
+    let run = import_with(&data, &sample("chain.rlp.gz"), &sample("genesis.json"), &settings).ok();
     assert!(run.stderr.contains("120 blocks compared"), "{}", run.stderr);
     assert!(!run.text().contains("every 50"), "{}", run.text());
     data.check();
@@ -276,9 +264,9 @@ fn only_what_was_verified_is_said_to_be() {
         ("every=7", "150", "head 150 ", "(state root verified every 7 of 30 blocks and here)"),
     ];
     for (verify, to, head, words) in cases {
-        let run = import(&data, &file, &chain, &["--verify", verify, "--to", to]).ok();
+        let run = import_with(&data, &file, &chain, &["--verify", verify, "--to", to]).ok();
         assert!(run.text().starts_with(head) && run.text().contains(words), "{}", run.text());
     }
-    let run = import(&Data::new(), &file, &chain, &["--to", "9"]).ok();
+    let run = import_with(&Data::new(), &file, &chain, &["--to", "9"]).ok();
     assert!(run.text().contains("(every state root verified)"), "{}", run.text());
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     run::polytrie,
-    support::{Data, RPC_COMPAT, assert_fails},
+    support::{Data, RPC_COMPAT, assert_fails, import},
 };
 use serde_json::Value;
 
@@ -74,21 +74,8 @@ fn old_nodes_go_or_stay() {
 fn groups_of_an_engine_that_keeps_nothing_have_no_effect() {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = Data::new();
-    let run = polytrie![
-        "import",
-        chain.file,
-        "--chain",
-        chain.chain,
-        "--datadir",
-        data.path(),
-        "--kv",
-        "memory",
-        "--state",
-        "raw",
-        "--flush-every",
-        "7"
-    ]
-    .ok();
+    let (dir, file) = (data.path(), chain.file);
+    let run = import![dir, file, chain.chain, "raw", "--kv", "memory", "--flush-every", "7"].ok();
     let words = "--flush-every has no effect: the engine `memory` keeps nothing on disk";
     assert!(run.stderr.contains(words), "{}", run.stderr);
 }

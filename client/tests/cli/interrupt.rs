@@ -2,9 +2,8 @@
 
 use crate::{
     run::{binary, polytrie},
-    support::{CONDENSE, Data, for_each_layer, sample, stream},
+    support::{CONDENSE, Data, for_each_layer, sample, sample_blocks, stream},
 };
-use polytrie::blocks::BlockReader;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     ffi::OsStr,
@@ -112,10 +111,7 @@ fn begin(data: &Data, command: &mut Command, extra: &[&str]) -> (Child, ChildStd
         .spawn()
         .unwrap();
     let mut pipe = import.stdin.take().unwrap();
-    let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap().map(|block| block.unwrap());
-    let blocks: Vec<_> =
-        blocks.filter(|block| block.decode().unwrap().header.number <= PIPED).collect();
-    pipe.write_all(&stream(blocks.iter().map(|block| &block.rlp))).unwrap();
+    pipe.write_all(&stream(&sample_blocks(PIPED as usize))).unwrap();
     pipe.flush().unwrap();
     (import, pipe)
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     run::polytrie,
-    support::{Data, assert_fails, sample},
+    support::{Data, assert_fails, init_from_dump, sample},
 };
 use std::fs;
 
@@ -197,19 +197,7 @@ fn a_result_is_no_input() {
     polytrie!["export", header, "--from", "9", "--datadir", dir].ok();
     let init = |json: &std::path::Path| {
         let out = data.file("out");
-        polytrie![
-            "init",
-            "--state-dump",
-            dump,
-            "--header",
-            header,
-            "--chain",
-            genesis,
-            "--datadir",
-            out,
-            "--json",
-            json
-        ]
+        init_from_dump![out, dump, header, genesis, "--json", json]
     };
     let unwind = polytrie![
         "db",

@@ -3,25 +3,15 @@
 
 use crate::{
     rewrite::rewritten,
-    run::{Run, polytrie, run},
-    support::{Data, assert_fails, check, sample, stream},
+    run::{Run, polytrie},
+    support::{Data, assert_fails, check, import_with, sample, sample_blocks, stream},
 };
 use alloy_primitives::{B256, Bytes, keccak256};
-use polytrie::blocks::BlockReader;
 use polytrie::consensus::decode::decode_block;
-use std::{ffi::OsStr, fs, path::Path, process::Command};
-
-fn sample_blocks(count: usize) -> Vec<Bytes> {
-    let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap();
-    blocks.take(count).map(|block| block.unwrap().rlp).collect()
-}
+use std::{fs, path::Path, process::Command};
 
 fn import(data: &Data, file: &Path, more: &[&str]) -> Run {
-    let (dir, genesis) = (data.path(), sample("genesis.json"));
-    let mut args = vec!["import".as_ref(), file.as_os_str(), "--datadir".as_ref(), dir.as_os_str()];
-    args.extend(["--chain".as_ref(), genesis.as_os_str()]);
-    args.extend(more.iter().map(OsStr::new));
-    run(&args, &[])
+    import_with(data, file, &sample("genesis.json"), more)
 }
 
 /// The settings do not change the state after 300 blocks.

@@ -3,7 +3,7 @@
 
 use crate::{
     run::{Run, polytrie},
-    support::{Chain, Data, RPC_COMPAT, assert_fails},
+    support::{Chain, Data, RPC_COMPAT, assert_fails, import_with},
 };
 use polytrie_state::Stamp;
 use serde_json::Value;
@@ -15,12 +15,9 @@ const SLOTS: [&str; 6] = ["0x0", "0x1", "0x2", "0x3", "0x4", "0x5"];
 
 fn import(chain: &Chain, data: &Data, to: u64, proofs: &[&str]) -> Run {
     let to = to.to_string();
-    let mut args = vec!["import", chain.file.to_str().unwrap(), "--to", &to];
-    let (dir, name) = (data.path(), chain.chain.display().to_string());
-    args.extend(["--datadir", dir.to_str().unwrap(), "--chain", &name, "--state", "lvmt"]);
-    args.extend(proofs.iter().flat_map(|proofs| ["--lvmt.proofs", proofs]));
-    let args: Vec<_> = args.iter().map(std::ffi::OsStr::new).collect();
-    crate::run::run(&args, &[])
+    let mut more = vec!["--to", &to, "--state", "lvmt"];
+    more.extend(proofs.iter().flat_map(|proofs| ["--lvmt.proofs", proofs]));
+    import_with(data, &chain.file, &chain.chain, &more)
 }
 
 fn made(chain: &Chain, to: u64, proofs: &str) -> Data {

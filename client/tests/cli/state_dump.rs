@@ -4,8 +4,8 @@
 use crate::{
     run::{Run, polytrie, run},
     support::{
-        CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, needs_names, sample,
-        stream,
+        CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, init_from_dump,
+        needs_names, sample, stream,
     },
 };
 use alloy_consensus::Header;
@@ -204,22 +204,8 @@ fn the_chain_goes_on_from_the_middle(layer: &str) {
         let header = source.data.write("blocks.rlp", stream(&blocks[..at as usize]));
         let out = Data::new();
         let total = total_difficulty(&blocks[..at as usize], &source.chain);
-        polytrie![
-            "init",
-            "--state-dump",
-            dump,
-            "--header",
-            header,
-            "--chain",
-            source.chain.chain,
-            "--state",
-            layer,
-            "--datadir",
-            out.path(),
-            "--total-difficulty",
-            total.to_string(),
-        ]
-        .ok();
+        let total = format!("--total-difficulty={total}");
+        init_from_dump![out.path(), dump, header, source.chain.chain, "--state", layer, total].ok();
         let stats = |data: &Data| {
             polytrie!["db", "stats", "--datadir", data.path(), "--json", "-"].ok().json()["head"]
                 .clone()
@@ -481,19 +467,7 @@ fn names_are_kept_where_that_is_asked_for() {
     }
     let dump = source.data.write("dump", source.dump("reth"));
     let (header, out) = (source.header(), Data::new());
-    polytrie![
-        "init",
-        "--state-dump",
-        dump,
-        "--header",
-        header,
-        "--chain",
-        source.chain.chain,
-        "--datadir",
-        out.path(),
-        "--preimages",
-    ]
-    .ok();
+    init_from_dump![out.path(), dump, header, source.chain.chain, "--preimages"].ok();
     let end = |data: &Data| {
         polytrie!["import", source.chain.file, "--datadir", data.path(), "--preimages"].ok();
         polytrie!["db", "dump", "--format", "geth", "--datadir", data.path()].ok().text().to_owned()

@@ -2,18 +2,19 @@
 
 use crate::{
     fixtures::{fixture, read},
-    run::{Run, polytrie},
+    run::{Run, polytrie, run},
 };
 use alloy_primitives::Bytes;
 use polytrie::blocks::BlockReader;
 use polytrie_chainspec::ChainSpec;
 use std::{
+    ffi::OsStr,
     path::{Path, PathBuf},
     sync::Arc,
 };
 use tempfile::TempDir;
 
-pub(crate) use crate::sample::sample;
+pub(crate) use crate::sample::{sample, sample_blocks};
 
 /// Makes one test for each state layer of each listed function, which takes the name of the layer. A new layer
 /// needs a line here.
@@ -59,6 +60,26 @@ macro_rules! import {
     };
 }
 pub(crate) use import;
+
+/// Begins a data directory with a dump, the header of its block, this chain and further options.
+macro_rules! init_from_dump {
+    ($data:expr, $dump:expr, $header:expr, $chain:expr $(, $arg:expr)* $(,)?) => {
+        $crate::run::polytrie![
+            "init", "--state-dump", $dump, "--header", $header, "--chain", $chain, "--datadir", $data
+            $(, $arg)*
+        ]
+    };
+}
+pub(crate) use init_from_dump;
+
+/// Imports a file into a data directory with this chain and options that are made while the test runs.
+pub(crate) fn import_with(data: &Data, file: &Path, chain: &Path, more: &[&str]) -> Run {
+    let dir = data.path();
+    let mut args = vec!["import".as_ref(), file.as_os_str(), "--datadir".as_ref(), dir.as_os_str()];
+    args.extend(["--chain".as_ref(), chain.as_os_str()]);
+    args.extend(more.iter().map(OsStr::new));
+    run(&args, &[])
+}
 
 /// A chain of the fixtures.
 #[derive(Debug, Clone, Copy)]

@@ -1,20 +1,15 @@
 //! Tests of `import --witness` and `witness verify`, which execute blocks without a state.
 
 use crate::{
-    run::polytrie,
-    support::{Chain, Data, FRONTIER, RPC_COMPAT, assert_fails},
+    run::{Run, polytrie},
+    support::{Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, import_with},
 };
 use serde_json::Value;
 use std::{ffi::OsStr, fs, path::Path};
 
-fn import(chain: &Chain, data: &Data, to: u64, extra: &[&str]) -> crate::run::Run {
+fn import(chain: &Chain, data: &Data, to: u64, extra: &[&str]) -> Run {
     let to = to.to_string();
-    let mut args = vec!["import", chain.file.to_str().unwrap(), "--to", &to];
-    let path = data.path();
-    args.extend(["--datadir", path.to_str().unwrap(), "--chain", chain.chain.to_str().unwrap()]);
-    args.extend(extra);
-    let args: Vec<_> = args.iter().map(OsStr::new).collect();
-    crate::run::run(&args, b"")
+    import_with(data, &chain.file, &chain.chain, &[&["--to", &to][..], extra].concat())
 }
 
 /// Every block of chains with all forks is verified from its witness. Before Byzantium this includes the state root

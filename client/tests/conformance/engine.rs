@@ -1,7 +1,7 @@
 //! Tests of the runner for payloads of the Engine API: real tests pass, and a changed one fails
 //! with the right reason.
 
-use crate::mistakes::{Place, assert_fails, outcome};
+use crate::mistakes::{Place, assert_fails, assert_passes, outcome};
 use polytrie::{conformance::Outcome, layers};
 use serde_json::{Value, json};
 
@@ -40,11 +40,7 @@ fn invalid(test: &mut Value) {
 
 #[test]
 fn unchanged_it_passes() {
-    for layer in layers::LAYERS {
-        if let Some(outcome) = outcome(PAYLOAD, layer.name, |_| {}) {
-            assert_eq!(outcome, Outcome::Passed, "{}", layer.name);
-        }
-    }
+    assert_passes(PAYLOAD);
 }
 
 #[test]

@@ -10,9 +10,13 @@
 //! The variable `POLYTRIE_TEST_DAMAGES` sets another number of damages per layer, and `POLYTRIE_TEST_SEED` repeats a
 //! run.
 
-use crate::{fixtures::read, run::polytrie, sample::sample};
+use crate::{
+    run::polytrie,
+    sample::{sample, sample_blocks},
+    say,
+    variables::number,
+};
 use alloy_primitives::{B256, Bytes, keccak256};
-use alloy_rlp::Header;
 use polytrie::{
     chain::{Candidate, Chain, TABLES, check_state},
     datadir::{DataDir, OpenError, OpenOptions},
@@ -22,7 +26,7 @@ use polytrie_kv::{Durability, KeyRange, KvError, StoreOptions};
 use polytrie_kv_testing::{Random, entries};
 use std::{
     collections::BTreeMap,
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -38,21 +42,6 @@ const OLDER: usize = 30;
 const META: usize = 4096;
 const META_USED: usize = 244;
 const METAS: usize = 3 * META;
-
-/// Returns the first blocks of the sample.
-fn blocks() -> Vec<Bytes> {
-    let bytes = read(&sample("chain.rlp.gz"));
-    let mut rest = &bytes[..];
-    let mut blocks = Vec::new();
-    while blocks.len() < BLOCKS {
-        let mut payload = rest;
-        let header = Header::decode(&mut payload).unwrap();
-        let length = rest.len() - payload.len() + header.payload_length;
-        blocks.push(Bytes::copy_from_slice(&rest[..length]));
-        rest = &rest[length..];
-    }
-    blocks
-}
 
 fn open(dir: &Path, kind: &LayerKind, read_only: bool) -> Result<(Chain, DataDir), OpenError> {
     let options = OpenOptions {
@@ -133,7 +122,7 @@ struct Directory {
 
 impl Directory {
     fn new(kind: &'static LayerKind) -> Self {
-        let (temp, blocks) = (tempfile::tempdir().unwrap(), blocks());
+        let (temp, blocks) = (tempfile::tempdir().unwrap(), sample_blocks(BLOCKS));
         let work = temp.path().join("work");
         let (mut chain, data) = open(&work, kind, false).unwrap();
         for range in [0..OLDER, OLDER..FLUSHED] {
@@ -259,8 +248,7 @@ fn damage(random: &mut Random, dir: &Path, older: &Path) -> Damage {
 }
 
 fn damages() -> usize {
-    env::var("POLYTRIE_TEST_DAMAGES")
-        .map_or(DAMAGES, |count| count.parse().expect("POLYTRIE_TEST_DAMAGES is a number"))
+    number("POLYTRIE_TEST_DAMAGES").unwrap_or(DAMAGES)
 }
 
 #[test]
@@ -449,9 +437,4 @@ fn a_copy_of_all_is_a_restore() {
         let (_, found) = directory.after(|_| {});
         assert!(found.iter().all(|found| found.as_ref().is_ok_and(|c| *c == directory.expected)));
     }
-}
-
-#[expect(clippy::print_stderr, reason = "what was found, and a failure is repeated with the seed")]
-fn say(line: &str) {
-    eprintln!("{line}");
 }

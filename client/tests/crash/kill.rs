@@ -3,12 +3,13 @@
 use crate::{
     fixtures::{fixture, read},
     run::{Run, binary, polytrie, run},
+    say,
+    variables::number,
 };
 use polytrie::layers::LAYERS;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{
-    env,
     ffi::OsStr,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -91,12 +92,8 @@ fn check(datadir: &Path, context: &str) {
 
 #[test]
 fn an_import_that_is_killed_goes_on() {
-    let rounds: u32 = env::var("POLYTRIE_CRASH_ROUNDS")
-        .map_or(ROUNDS, |rounds| rounds.parse().expect("POLYTRIE_CRASH_ROUNDS is a number"));
-    let seed: u64 = env::var("POLYTRIE_CRASH_SEED").map_or_else(
-        |_| rand::random(),
-        |seed| seed.parse().expect("POLYTRIE_CRASH_SEED is a number"),
-    );
+    let rounds = number("POLYTRIE_CRASH_ROUNDS").unwrap_or(ROUNDS);
+    let seed: u64 = number("POLYTRIE_CRASH_SEED").unwrap_or_else(rand::random);
     let files = ["chains/condense/foundation.conf.json", "chains/condense/export.rlp.gz"];
     let [Some(chain), Some(file)] = files.map(fixture) else { return };
     let temp = tempfile::tempdir().unwrap();
@@ -148,9 +145,4 @@ fn an_import_that_is_killed_goes_on() {
         }
         say(&format!("{context}: killed {kills} times, completed {completed} imports"));
     }
-}
-
-#[expect(clippy::print_stderr, reason = "a failure is repeated with this seed")]
-fn say(line: &str) {
-    eprintln!("{line}");
 }

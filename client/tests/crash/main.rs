@@ -15,4 +15,11 @@ mod power;
 mod run;
 #[path = "../common/sample.rs"]
 mod sample;
+#[path = "../common/variables.rs"]
+mod variables;
 use polytrie_layers::testsetup;
+
+#[expect(clippy::print_stderr, reason = "what was found, and a failure is repeated with the seed")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}

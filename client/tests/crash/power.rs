@@ -9,9 +9,8 @@
 //! The variable `POLYTRIE_DISK_SEEDS` sets another number of seeds per layer, and `POLYTRIE_TEST_SEED` repeats one
 //! seed.
 
-use crate::{fixtures::read, sample::sample};
+use crate::sample::{sample, sample_blocks};
 use alloy_primitives::B256;
-use alloy_rlp::Header;
 use polytrie::blocks::RlpWriter;
 use polytrie::{
     access_lists::{AccessListReader, AccessListWriter},
@@ -50,14 +49,7 @@ struct Source {
 
 impl Source {
     fn new() -> Self {
-        let bytes = read(&sample("chain.rlp.gz"));
-        let mut rest = &bytes[..];
-        for _ in 0..BLOCKS {
-            let mut payload = rest;
-            let header = Header::decode(&mut payload).unwrap();
-            rest = &rest[rest.len() - payload.len() + header.payload_length..];
-        }
-        let bytes = bytes[..bytes.len() - rest.len()].to_vec();
+        let bytes = sample_blocks(BLOCKS as usize).concat();
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("blocks.rlp");
         fs::write(&file, &bytes).unwrap();

@@ -15,7 +15,10 @@ mod fixtures;
 #[path = "../common/run.rs"]
 mod run;
 #[path = "../common/sample.rs"]
+#[expect(dead_code, reason = "the blocks by themselves are not needed here")]
 mod sample;
+#[path = "../common/server.rs"]
+mod server;
 use polytrie_layers::testsetup;
 
 mod access_lists;

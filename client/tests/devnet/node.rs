@@ -2,6 +2,7 @@
 
 use crate::{
     run::polytrie,
+    server::post_with,
     support::{ALICE, Devnet, args, layers, quantity, wait_until},
 };
 use alloy_primitives::U256;
@@ -89,10 +90,7 @@ fn may_call(node: &Devnet, origin: &str) -> bool {
     let allowed = node.header(&preflight, "access-control-allow-origin");
     let may_ask = allowed.as_deref().is_some_and(|found| found == "*" || found == origin);
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"evm_snapshot","params":[]}"#;
-    let length = body.len();
-    let (status, answer) = node.http(&format!(
-        "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    ));
+    let (status, answer) = node.http(&post_with(&format!("Origin: {origin}\r\n"), body));
     let is_answered = status == 200 && answer.contains("result");
     let socket = node.status(&format!(
         "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"

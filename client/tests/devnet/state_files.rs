@@ -2,6 +2,7 @@
 
 use crate::{
     run::polytrie,
+    server::post_with,
     support::{ALICE, BOB, Devnet, args, layers},
 };
 use alloy_primitives::U256;
@@ -59,6 +60,6 @@ fn a_state_that_cannot_be_read_or_written_is_named_at_the_start() {
 fn pages_of_other_origins_may_not_call_a_node_with_a_state_file() {
     let dir = TempDir::new().unwrap();
     let node = Devnet::start("mpt", args!["--state-file", dir.path().join("state.json")]);
-    let request = "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]";
-    assert_eq!(node.http(request).0, 403);
+    let request = post_with("Origin: https://evil.example\r\n", "[]");
+    assert_eq!(node.http(&request).0, 403);
 }

@@ -2,7 +2,8 @@
 
 use crate::{
     run::polytrie,
-    support::{Node, args, attributes, http, post},
+    server::{http, send},
+    support::{Node, args, attributes, post},
 };
 use polytrie::rpc::JwtSecret;
 use serde_json::{Value, json};
@@ -37,11 +38,12 @@ fn the_engine_answers_to_whoever_has_the_secret() {
     }
     // The token is also needed for a WebSocket, and for the health check, which the other port
     // answers without a token.
-    let upgrade = "GET / HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-    assert!(http(&node.engine, None, upgrade, "").starts_with("HTTP/1.1 401"));
-    let close = "GET /health HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n";
-    assert!(http(&node.engine, None, close, "").starts_with("HTTP/1.1 401"));
-    assert!(http(&node.engine, Some(&node.token(0)), close, "").starts_with("HTTP/1.1 200"));
+    let upgrade = "GET / HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    assert_eq!(http(&node.engine, upgrade).0, 401);
+    let health = "GET /health HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n";
+    assert_eq!(http(&node.engine, &format!("{health}\r\n")).0, 401);
+    let token = node.token(0);
+    assert_eq!(http(&node.engine, &format!("{health}Authorization: {token}\r\n\r\n")).0, 200);
 
     // The other port answers without a token and has no method that changes anything. No payload would
     // include a transaction without a signature, but it would hold up the true ones of its sender.
@@ -62,17 +64,15 @@ fn the_engine_answers_to_whoever_has_the_secret() {
 
 #[test]
 fn a_websocket_with_the_token_is_let_in() {
-    use std::io::{BufRead, BufReader, Write};
+    use std::io::{BufRead, BufReader};
     let dir = tempfile::tempdir().unwrap();
     let node = Node::new(&dir.path().join("data"), "mpt", Path::new("dev"), args![]);
-    let mut stream = std::net::TcpStream::connect(&node.engine).unwrap();
     let request = format!(
         "GET / HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nAuthorization: {}\r\n\r\n",
         node.token(0)
     );
-    stream.write_all(request.as_bytes()).unwrap();
     let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).unwrap();
+    BufReader::new(send(&node.engine, &request)).read_line(&mut line).unwrap();
     assert!(line.starts_with("HTTP/1.1 101"), "{line}");
 }
 

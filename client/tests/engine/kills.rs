@@ -4,13 +4,13 @@ use crate::{
     run::polytrie,
     sample::sample,
     support::{Node, Payload, args, choice, layers, sample_blocks},
+    variables::number,
 };
 use alloy_primitives::B256;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use std::{
-    env,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -84,12 +84,8 @@ impl Driven<'_> {
 
 #[test]
 fn a_chain_that_is_killed_again_and_again_goes_on() {
-    let rounds: u32 = env::var("POLYTRIE_CRASH_ROUNDS")
-        .map_or(ROUNDS, |rounds| rounds.parse().expect("POLYTRIE_CRASH_ROUNDS is a number"));
-    let seed: u64 = env::var("POLYTRIE_CRASH_SEED").map_or_else(
-        |_| rand::random(),
-        |seed| seed.parse().expect("POLYTRIE_CRASH_SEED is a number"),
-    );
+    let rounds = number("POLYTRIE_CRASH_ROUNDS").unwrap_or(ROUNDS);
+    let seed: u64 = number("POLYTRIE_CRASH_SEED").unwrap_or_else(rand::random);
     say(&format!("POLYTRIE_CRASH_SEED={seed}"));
     let payloads = Payload::of_all(&sample_blocks(1000));
     assert!(payloads.len() > 2 * PEACE + 2);

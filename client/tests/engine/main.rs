@@ -4,13 +4,15 @@
 
 #[path = "../common/amsterdam.rs"]
 mod amsterdam;
-#[path = "../common/fixtures.rs"]
-mod fixtures;
 #[expect(dead_code, reason = "no command of these tests answers in JSON")]
 #[path = "../common/run.rs"]
 mod run;
 #[path = "../common/sample.rs"]
 mod sample;
+#[path = "../common/server.rs"]
+mod server;
+#[path = "../common/variables.rs"]
+mod variables;
 use polytrie_layers::testsetup;
 
 mod access;

@@ -1,7 +1,6 @@
 //! Tests of the answers to payloads on every layer.
 
 use crate::{
-    fixtures::fixture,
     run::polytrie,
     sample::sample,
     support::{Node, Payload, args, attributes, blocks_of, bytes, layers, quantity, sample_blocks},
@@ -9,6 +8,7 @@ use crate::{
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_eips::Encodable2718;
 use alloy_primitives::B256;
+use polytrie_testing::fixture;
 use serde_json::{Value, json};
 
 /// Returns the payload of `block` after `change`.

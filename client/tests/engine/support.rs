@@ -1,46 +1,42 @@
 //! Starts a node in a separate process and drives it as a consensus layer does.
 
-use crate::{fixtures::read, run::binary, sample::sample, testsetup};
+use crate::{
+    run::binary,
+    sample,
+    server::{self, Server, http},
+    testsetup,
+};
 use alloy_consensus::{Block, SignableTransaction, TxEip1559, TxEnvelope, TypedTransaction};
 use alloy_eips::{Encodable2718, eip7685::EMPTY_REQUESTS_HASH};
-use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, b256, hex};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, b256, hex};
 use alloy_rpc_types_engine::ExecutionPayload;
 use alloy_signer::SignerSync;
 use alloy_signer_local::PrivateKeySigner;
-use polytrie::{consensus::decode::decode_block, rpc::JwtSecret};
+use polytrie::{blocks::BlockReader, consensus::decode::decode_block, rpc::JwtSecret};
 use serde_json::{Value, json};
 use std::{
     ffi::OsString,
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::Command,
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// An account with ether on the chain `dev`, and its private key, which is public.
-pub(crate) const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+pub(crate) use crate::server::{ALICE, args};
+
+/// The private key of Alice, which is public.
 const ALICE_KEY: B256 = b256!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
 
 /// A running node. It is killed when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Node {
-    child: Child,
+    server: Server,
     /// The address of the Engine API.
     pub(crate) engine: String,
     /// The address of the port that needs no token.
     pub(crate) open: String,
     pub(crate) secret: JwtSecret,
 }
-
-/// Converts arguments of different types to `OsString`.
-macro_rules! args {
-    ($($arg:expr),* $(,)?) => {
-        vec![$(std::ffi::OsString::from($arg)),*]
-    };
-}
-pub(crate) use args;
 
 /// A payload as a consensus layer sends it.
 #[derive(Debug, Clone)]
@@ -116,30 +112,14 @@ impl Node {
     }
 
     /// Starts a node with this command, which keeps its secret in the file `secret`.
-    pub(crate) fn run(command: &str, secret: &Path, mut args: Vec<OsString>) -> Self {
-        if !args.iter().any(|arg| arg == "--rpc.evmtimeout") {
-            // The usual limit is five seconds, after which an answer leaves out what takes longer.
-            args.extend(args!["--rpc.evmtimeout", "600"]);
-        }
-        let mut child = Command::new(binary())
-            .env("POLYTRIE_LVMT_SETUP", testsetup::dir())
-            .env_remove("RUST_LOG")
-            .args([command, "--authrpc.port", "0", "--http.port", "0"])
-            .args(args)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program can be started");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut address = |before: &str| loop {
-            let line = lines.next().expect("the node says where it listens").unwrap();
-            if let Some(rest) = line.strip_prefix(before) {
-                break rest.split(' ').next().unwrap().to_owned();
-            }
-        };
-        let engine = address("engine listening on http://");
-        let open = address("listening on http://");
+    pub(crate) fn run(command: &str, secret: &Path, args: Vec<OsString>) -> Self {
+        let mut program = Command::new(binary());
+        program.env("POLYTRIE_LVMT_SETUP", testsetup::dir());
+        program.args([command, "--authrpc.port", "0", "--http.port", "0"]);
+        let listens = ["engine listening on http://", "listening on http://"];
+        let (server, [engine, open]) = Server::start(program, args, listens);
         let secret = JwtSecret::read_or_make(secret).unwrap();
-        Self { child, engine, open, secret }
+        Self { server, engine, open, secret }
     }
 
     /// Returns the value of the header `Authorization` with a token of this age in seconds.
@@ -158,17 +138,13 @@ impl Node {
     /// Returns the result of a request, which must succeed.
     #[track_caller]
     pub(crate) fn call(&self, method: &str, params: Value) -> Value {
-        let mut answer = self.answer(method, params);
-        assert!(answer.get("error").is_none(), "{method}: {answer}");
-        answer["result"].take()
+        server::result(method, self.answer(method, params))
     }
 
     /// Returns the code and message of the error of a request, which must fail.
     #[track_caller]
     pub(crate) fn error(&self, method: &str, params: Value) -> (i64, String) {
-        let answer = self.answer(method, params);
-        let error = answer.get("error").unwrap_or_else(|| panic!("{method}: {answer}"));
-        (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
+        server::error(method, &self.answer(method, params))
     }
 
     /// Returns the result of a request to the port that needs no token.
@@ -176,9 +152,7 @@ impl Node {
     pub(crate) fn public(&self, method: &str, params: Value) -> Value {
         let (status, body) = post(&self.open, None, method, params);
         assert_eq!(status, 200, "{method}: {body}");
-        let mut answer: Value = serde_json::from_str(&body).unwrap();
-        assert!(answer.get("error").is_none(), "{method}: {answer}");
-        answer["result"].take()
+        server::result(method, serde_json::from_str(&body).unwrap())
     }
 
     /// Sends a payload and returns its status.
@@ -226,32 +200,21 @@ impl Node {
     }
 
     /// Asks the node to stop, waits for its end, and returns the exit code.
-    pub(crate) fn stop(mut self) -> Option<i32> {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-        self.child.wait().unwrap().code()
+    pub(crate) fn stop(self) -> Option<i32> {
+        self.server.stop()
     }
 
     /// Sends a request and kills the process after `delay`, without waiting for the answer.
     pub(crate) fn kill_during(self, (method, params): (String, Value), delay: Duration) {
-        let (head, body) = request(&method, params);
-        let _stream = send(&self.engine, Some(&self.token(0)), &head, &body);
+        let request = request_of(Some(&self.token(0)), &method, &params);
+        let _stream = server::send(&self.engine, &request);
         thread::sleep(delay);
         self.kill();
     }
 
     /// Kills the process.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // The process may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub(crate) fn kill(self) {
+        drop(self);
     }
 }
 
@@ -285,57 +248,24 @@ pub(crate) fn post(
     method: &str,
     params: Value,
 ) -> (u16, String) {
-    let (head, body) = request(method, params);
-    let answer = http(address, authorization, &head, &body);
-    let status = answer.split(' ').nth(1).unwrap_or("0").parse().unwrap_or(0);
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    (status, body.to_owned())
+    http(address, &request_of(authorization, method, &params))
 }
 
-/// Returns the header lines and the body of a JSON-RPC request.
-fn request(method: &str, params: Value) -> (String, String) {
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-    let length = body.len();
-    let head = format!(
-        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n"
-    );
-    (head, body)
-}
-
-/// Sends header lines and a body, and returns the connection.
-fn send(address: &str, authorization: Option<&str>, head: &str, body: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let authorization =
-        authorization.map_or_else(String::new, |value| format!("Authorization: {value}\r\n"));
-    stream.write_all(format!("{head}{authorization}\r\n{body}").as_bytes()).unwrap();
-    stream
-}
-
-/// Sends header lines and a body, and reads until the connection is closed.
-pub(crate) fn http(address: &str, authorization: Option<&str>, head: &str, body: &str) -> String {
-    let mut stream = send(address, authorization, head, body);
-    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    String::from_utf8(answer).unwrap()
+/// Returns the HTTP request for a JSON-RPC request.
+fn request_of(authorization: Option<&str>, method: &str, params: &Value) -> String {
+    let header = authorization.map(|value| format!("Authorization: {value}\r\n"));
+    server::post_with(&header.unwrap_or_default(), &server::request(method, params))
 }
 
 /// Returns the first `count` blocks of the sample. They are of proof of stake, from Paris to Osaka.
 pub(crate) fn sample_blocks(count: usize) -> Vec<Block<TxEnvelope>> {
-    blocks_of(&sample("chain.rlp.gz"), count)
+    sample::sample_blocks(count).iter().map(|block| decode_block(block).unwrap()).collect()
 }
 
 /// Returns the first `count` blocks of an RLP file. Genesis is left out.
 pub(crate) fn blocks_of(file: &Path, count: usize) -> Vec<Block<TxEnvelope>> {
-    let bytes = read(file);
-    let mut rest = &bytes[..];
-    let blocks = std::iter::from_fn(|| {
-        let start = rest;
-        let header = alloy_rlp::Header::decode(&mut rest).ok()?;
-        let length = start.len() - rest.len() + header.payload_length;
-        rest = &start[length..];
-        Some(decode_block(&start[..length]).unwrap())
-    });
+    let blocks = BlockReader::open(file).unwrap();
+    let blocks = blocks.map(|block| decode_block(&block.unwrap().rlp).unwrap());
     blocks.filter(|block| block.header.number > 0).take(count).collect()
 }
 

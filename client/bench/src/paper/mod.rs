@@ -57,6 +57,13 @@ pub struct Paper {
     pub experiments: &'static [Experiment],
 }
 
+impl Paper {
+    /// Whether the experiment with this id is one of the paper's.
+    fn has(&self, id: &str) -> bool {
+        self.experiments.iter().any(|experiment| experiment.id == id)
+    }
+}
+
 /// A figure or table of a paper.
 #[derive(Debug)]
 pub struct Experiment {

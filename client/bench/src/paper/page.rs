@@ -6,7 +6,7 @@ use super::{
     result::markdown_table,
 };
 use crate::{
-    report::{REFERENCE, command},
+    report::{REFERENCE, command, gibibytes},
     run::Keeper,
 };
 use polytrie_node::words::counted;
@@ -61,8 +61,7 @@ pub fn page(all: &[Replication], plots: &str) -> String {
     );
     text += &headlines(all);
     for paper in PAPERS {
-        let of = |one: &&Replication| paper.experiments.iter().any(|e| e.id == one.id);
-        let found: Vec<_> = all.iter().filter(of).collect();
+        let found: Vec<_> = all.iter().filter(|one| paper.has(one.id)).collect();
         if !found.is_empty() {
             text += &section(paper, &found, plots);
         }
@@ -78,7 +77,7 @@ pub fn page(all: &[Replication], plots: &str) -> String {
 fn conditions(one: &Replication) -> String {
     let machine = &one.machine;
     let limit = one.memory_limit.map(|limit| {
-        let gib = limit.bytes as f64 / f64::from(1 << 30);
+        let gib = gibibytes(limit.bytes);
         let by = match limit.by {
             Keeper::Budgets => "by the sizes of caches alone",
             Keeper::Cgroup => "as the kernel enforces",
@@ -148,8 +147,7 @@ fn headline(one: &Replication, part: &PartResult, claim: &ClaimResult) -> Vec<St
 }
 
 fn paper_name(one: &Replication) -> &'static str {
-    let of = |paper: &&Paper| paper.experiments.iter().any(|e| e.id == one.id);
-    PAPERS.iter().find(of).map_or("", |paper| paper.title)
+    PAPERS.iter().find(|paper| paper.has(one.id)).map_or("", |paper| paper.title)
 }
 
 fn section(paper: &Paper, found: &[&Replication], plots: &str) -> String {

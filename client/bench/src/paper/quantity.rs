@@ -1,6 +1,6 @@
 //! Quantities that experiments take from a measurement.
 
-use crate::report::LayerSummary;
+use crate::report::{LayerSummary, mebibytes};
 use std::fmt;
 
 /// A quantity of a layer's summary.
@@ -62,10 +62,8 @@ pub(super) const HIT_RATE: Quantity = quantity("hit rate", "of 1", |l| {
         _ => f64::NAN,
     }
 });
-pub(super) const MEMORY: Quantity =
-    quantity("memory", "MiB", |l| l.own_rss_bytes as f64 / f64::from(1 << 20));
-pub(super) const DISK: Quantity =
-    quantity("disk", "MiB", |l| l.disk_bytes as f64 / f64::from(1 << 20));
+pub(super) const MEMORY: Quantity = quantity("memory", "MiB", |l| mebibytes(l.own_rss_bytes));
+pub(super) const DISK: Quantity = quantity("disk", "MiB", |l| mebibytes(l.disk_bytes));
 pub(super) const SLOAD: Quantity = quantity("SLOAD", "s", |l| l.time.sload);
 pub(super) const SSTORE: Quantity = quantity("SSTORE", "s", |l| l.time.sstore);
 /// Time of SLOAD and SSTORE together. SSTORE is the time to apply writes; the slot that it reads first is

@@ -181,37 +181,35 @@ const SIZE: Experiment = Experiment {
         variants: &[MPT_HASH_OVERLAY, MPT, REPLICA, PRINTED],
         quantities: &[DISK],
         published: &[
-            published("disk", "trie (GB in the paper, here MiB)", BASELINE, segments_of_size(0)),
-            published("disk", "trie and replica of 32 B", PRINTED.name, segments_of_size(1)),
+            published("disk", "trie (GB in the paper, here MiB)", BASELINE, TRIE_SIZES),
+            published("disk", "trie and replica of 32 B", PRINTED.name, BOTH_SIZES),
         ],
         claims: &[claim("disk", (PRINTED.name, BASELINE), "1.31 to 1.41 from 4M on", (1.31, 1.41))],
     }],
 };
 
-/// Sizes in MiB at each of the paper's block numbers: the trie alone, or the trie with the flat state. The
-/// paper gives GB.
-const fn segments_of_size(column: usize) -> &'static [(f64, &'static str, f64)] {
-    const TRIE: &[(f64, &str, f64)] = &[
-        (1.0, "1M", 57.0),
-        (2.0, "2M", 181.0),
-        (3.0, "3M", 277.0),
-        (4.0, "4M", 992.0),
-        (5.0, "5M", 4883.0),
-        (6.0, "6M", 12646.0),
-        (7.0, "7M", 19255.0),
-        (8.0, "8M", 24815.0),
-        (9.0, "9M", 29974.0),
-    ];
-    const BOTH: &[(f64, &str, f64)] = &[
-        (1.0, "1M", 76.0),
-        (2.0, "2M", 238.0),
-        (3.0, "3M", 381.0),
-        (4.0, "4M", 1402.0),
-        (5.0, "5M", 6609.0),
-        (6.0, "6M", 16794.0),
-        (7.0, "7M", 25463.0),
-        (8.0, "8M", 32816.0),
-        (9.0, "9M", 39387.0),
-    ];
-    if column == 0 { TRIE } else { BOTH }
-}
+/// Sizes of the trie in MiB at each of the paper's block numbers. The paper gives GB.
+const TRIE_SIZES: &[(f64, &str, f64)] = &[
+    (1.0, "1M", 57.0),
+    (2.0, "2M", 181.0),
+    (3.0, "3M", 277.0),
+    (4.0, "4M", 992.0),
+    (5.0, "5M", 4883.0),
+    (6.0, "6M", 12646.0),
+    (7.0, "7M", 19255.0),
+    (8.0, "8M", 24815.0),
+    (9.0, "9M", 29974.0),
+];
+
+/// The same of the trie with the flat state.
+const BOTH_SIZES: &[(f64, &str, f64)] = &[
+    (1.0, "1M", 76.0),
+    (2.0, "2M", 238.0),
+    (3.0, "3M", 381.0),
+    (4.0, "4M", 1402.0),
+    (5.0, "5M", 6609.0),
+    (6.0, "6M", 16794.0),
+    (7.0, "7M", 25463.0),
+    (8.0, "8M", 32816.0),
+    (9.0, "9M", 39387.0),
+];

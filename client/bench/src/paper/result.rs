@@ -149,7 +149,7 @@ impl Replication {
         quick: bool,
         parts: Vec<PartResult>,
     ) -> Self {
-        let of = |paper: &&super::Paper| paper.experiments.iter().any(|e| e.id == experiment.id);
+        let paper = PAPERS.iter().find(|paper| paper.has(experiment.id));
         let mut engines: Vec<_> = base.subjects.iter().map(|subject| subject.kv.clone()).collect();
         engines.sort_unstable();
         engines.dedup();
@@ -157,7 +157,7 @@ impl Replication {
             format: 5,
             id: experiment.id,
             place: experiment.place,
-            paper: PAPERS.iter().find(of).map_or("", |paper| paper.reference),
+            paper: paper.map_or("", |paper| paper.reference),
             about: experiment.about,
             setting: experiment.setting,
             here: experiment.here,

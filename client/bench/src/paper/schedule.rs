@@ -9,7 +9,8 @@
 //! figure is shown when neither it nor any figure before it has points left.
 
 use super::{
-    Experiment, Part, PointWork, Variant, kept::Kept, replicate::MeasuredPoint, result::Replication,
+    Experiment, Part, Point, PointWork, Variant, kept::Kept, replicate::MeasuredPoint,
+    result::Replication,
 };
 use crate::{BenchError, Comparison, GivenChain, Result, report::bounds};
 use std::{
@@ -171,8 +172,7 @@ impl Run<'_> {
         kept: Option<&Kept<'_>>,
     ) -> Result<Found> {
         let (experiment, part) = self.part(place);
-        let points = (part.points)(place.small);
-        let point = &points[place.point];
+        let point = self.point(place);
         let name = format!("{}, {} at {}", experiment.id, part.title, point.name);
         let (file, of) = (self.file(place), self.description(place, base));
         if let Some(measured) = kept.map(|kept| kept.read(&file, &of)).transpose()?.flatten() {
@@ -195,7 +195,7 @@ impl Run<'_> {
                 return Ok(Err(reason));
             }
             tracing::info!("{name}");
-            match part.measure(base, point, place.small, given) {
+            match part.measure(base, &point, place.small, given) {
                 Ok(measured) => measured,
                 // A figure that lacks something, such as contracts or enough disk, must not end hours
                 // of other measurements.
@@ -231,13 +231,13 @@ impl Run<'_> {
     /// The measurement of the same work for another figure, if that measured all variants of this one.
     fn measured_elsewhere(&self, place: Place) -> Option<MeasuredPoint> {
         let (experiment, part) = self.part(place);
-        let point = &(part.points)(place.small)[place.point];
+        let point = self.point(place);
         if point.work.is_done_once() {
             return None;
         }
         let has_all = |(of, found): &(Place, Found)| {
             let (of_other, other) = self.part(*of);
-            let same = &(other.points)(of.small)[of.point];
+            let same = self.point(*of);
             found.is_ok()
                 && (same.work, same.set) == (point.work, point.set)
                 && of_other.memory == experiment.memory
@@ -263,10 +263,14 @@ impl Run<'_> {
         (experiment, &experiment.parts[place.part])
     }
 
+    fn point(&self, place: Place) -> Point {
+        (self.part(place).1.points)(place.small).swap_remove(place.point)
+    }
+
     /// A description of the work at a point: points with the same work have the same description.
     fn description(&self, place: Place, base: &Comparison) -> String {
         let (_, part) = self.part(place);
-        let point = &(part.points)(place.small)[place.point];
+        let point = self.point(place);
         let memory = base.memory_limit;
         format!("{:?} with {:?} of {:?} within {memory:?}", point.work, point.set, part.variants)
     }
@@ -280,7 +284,7 @@ impl Run<'_> {
     }
 
     fn work(&self, place: Place) -> PointWork {
-        (self.part(place).1.points)(place.small)[place.point].work
+        self.point(place).work
     }
 
     /// The reason why a point does not fit into the time left; `None` if it fits.

@@ -2,7 +2,7 @@
 
 use crate::run::RunResult;
 use polytrie_files::{ExportError, OutputFile};
-use std::{fmt::Write as _, fs, io::Write as _, path::Path, sync::Arc};
+use std::{fmt::Write as _, fs, path::Path};
 
 /// Writes one file for every run to `dir`, which is created if it is not there: `mpt-mdbx-1.csv` for the first run
 /// of `mpt` on `mdbx`. The columns are those of `import --csv`: `block_number,blocks,slot,txs,gas,time`. `slot` is
@@ -30,10 +30,7 @@ pub fn write_csv<'a>(
         }
         let subject = &result.subject;
         let name = format!("{}-{}-{}.csv", subject.label(), subject.kv, result.run);
-        let mut file = OutputFile::create(dir.join(name))?;
-        let name = Arc::clone(file.name());
-        file.write_all(text.as_bytes()).map_err(|error| ExportError::Io { file: name, error })?;
-        file.finish()?;
+        OutputFile::create(dir.join(name))?.write_whole(&text)?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The changes from one report to another, and whether they are more than chance.
 
 use super::{
-    LayerSummary, OLDEST, Report,
+    LayerSummary, OLDEST, Report, mebibytes,
     relative::{Relative, RelativeChange},
     verdict::{Verdict, enough_runs, p_value},
 };
@@ -147,8 +147,8 @@ fn costs(a: &LayerSummary, b: &LayerSummary) -> Vec<CostChange> {
         ("engine writes", |l| l.each(l.amplification.engine_writes)),
         ("bytes written", |l| l.each(l.amplification.engine_write_bytes)),
         ("p99 block ms", |l| l.block_seconds.p99 * 1e3),
-        ("disk MiB", |l| l.disk_bytes as f64 / f64::from(1 << 20)),
-        ("own memory MiB", |l| l.own_rss_bytes as f64 / f64::from(1 << 20)),
+        ("disk MiB", |l| mebibytes(l.disk_bytes)),
+        ("own memory MiB", |l| mebibytes(l.own_rss_bytes)),
     ];
     FIGURES.iter().map(|(name, of)| CostChange { name, a: of(a), b: of(b) }).collect()
 }

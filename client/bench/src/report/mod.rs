@@ -302,6 +302,14 @@ pub(crate) fn disturbed(others: &[Option<f64>]) -> Option<String> {
     })
 }
 
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+pub(crate) fn gibibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
 /// Returns the command line of this program in the form for a shell, without the program's path.
 pub(crate) fn command() -> String {
     // A path need not be valid text.

@@ -1,6 +1,6 @@
 //! Tables for the terminal.
 
-use super::{Report, bounds};
+use super::{Report, bounds, gibibytes, mebibytes};
 use crate::measure::Proofs;
 use polytrie_node::words::counted;
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub(super) fn render(report: &Report) -> String {
         "{} ({} cores), {:.1} GiB of memory, {}; polytrie {}",
         machine.cpu,
         machine.cores,
-        gib(machine.memory_bytes),
+        gibibytes(machine.memory_bytes),
         machine.system,
         report.version
     );
@@ -185,7 +185,7 @@ fn resources(report: &Report) -> String {
     }
     let mut rows = vec![heads.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for layer in &report.layers {
-        let mebibytes = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
+        let mebibytes = |bytes: u64| format!("{:.0}", mebibytes(bytes));
         let mut row = vec![
             layer.name(),
             format!("{:.2}", layer.block_seconds.p50 * 1e3),
@@ -205,10 +205,6 @@ fn resources(report: &Report) -> String {
     }
     let proofs = if has_proofs { "; the proof of an account" } else { "" };
     format!("time of a block; disk and memory{proofs}\n") + &columns(&rows)
-}
-
-fn gib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 30)
 }
 
 /// Formats rows, the first column aligned to the left and all others to the right.

@@ -2,13 +2,13 @@
 
 use super::{
     BenchError, Result,
-    chain::{begin, candidates},
+    chain::{begin, candidates, wrong},
 };
 use crate::{
     Base, Cache, PreparedChain, Settings, Subject,
     fixture::{OpenStore, copy::copy_tree, store::prepared},
 };
-use polytrie_chain::{Chain, ChainOptions, InsertError};
+use polytrie_chain::ChainOptions;
 use polytrie_kv::StoreOptions;
 use polytrie_node::{
     access_lists::{ACCESS_LISTS_FILE, AccessListFileError, AccessListWriter},
@@ -50,17 +50,13 @@ fn make(
     let mut writer = AccessListWriter::open(file).map_err(unusable)?;
     for candidate in candidates(prepared_chain, chain.spec())? {
         cache.go_on("access lists were made")?;
-        chain.insert(candidate).map_err(|error| invalid(&chain, error))?;
+        chain.insert(candidate).map_err(|error| wrong(&chain, error))?;
         for block in chain.take_access_lists() {
             writer.write(&block).map_err(unusable)?;
         }
     }
-    chain.settle().map_err(|error| invalid(&chain, error))?;
+    chain.settle().map_err(|error| wrong(&chain, error))?;
     writer.make_durable().map_err(unusable)
-}
-
-fn invalid(chain: &Chain, error: InsertError) -> BenchError {
-    super::chain::wrong(chain, error)
 }
 
 pub(super) fn unusable(error: AccessListFileError) -> BenchError {

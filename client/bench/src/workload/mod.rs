@@ -16,6 +16,7 @@ pub use shape::{Popularity, Shape};
 pub use swap::{Swap, Swaps};
 pub use trace::{Field, Trace, TraceWrite};
 pub use transfer::Transfer;
+pub(crate) use transfer::genesis;
 
 use super::{BlockPlan, CacheError, Wallet};
 use alloy_consensus::{Header, Sealed};

@@ -66,7 +66,7 @@ pub(super) fn payment(
 }
 
 /// Returns a genesis with every fork up to Osaka and this gas limit.
-pub(super) fn genesis(gas_limit: u64) -> GenesisPlan {
+pub(crate) fn genesis(gas_limit: u64) -> GenesisPlan {
     GenesisPlan {
         chain_id: CHAIN_ID,
         fork_times: vec![0; 4],

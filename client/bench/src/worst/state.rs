@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Random, Wallet,
     mainnet::{LONGEST_CODE, MainnetShape},
-    workload::{CHAIN_ID, GENESIS_TIME, GWEI},
+    workload::{GENESIS_TIME, genesis},
 };
 use alloy_primitives::{Bytes, U256, uint};
 use polytrie_chainspec::{GenesisPlan, InitialAccount};
@@ -30,17 +30,10 @@ impl WorstSpec {
     /// Returns the genesis of the chain. Before Cancun a contract can be destroyed with its slots.
     pub(crate) fn genesis(&self) -> GenesisPlan {
         let cancun = GENESIS_TIME + CANCUN_AFTER;
-        GenesisPlan {
-            chain_id: CHAIN_ID,
-            fork_times: vec![0, cancun, cancun, cancun],
-            timestamp: GENESIS_TIME,
-            // The fullest block uses no more than half of it. So the base fee never rises above what transactions pay,
-            // however many blocks there are.
-            gas_limit: 2 * self.most_gas,
-            base_fee: GWEI as u64,
-            extra_data: Bytes::new(),
-            deposit_contract: None,
-        }
+        // The fullest block uses no more than half of the limit. So the base fee never rises above what transactions
+        // pay, however many blocks there are.
+        let plan = genesis(2 * self.most_gas);
+        GenesisPlan { fork_times: vec![0, cancun, cancun, cancun], ..plan }
     }
 
     /// Returns the wallet of the accounts that send transactions.

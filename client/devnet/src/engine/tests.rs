@@ -5,7 +5,7 @@
 use super::*;
 use crate::{
     Marks, MineOptions, NodeOptions, Payload, PoolTransaction, impersonate,
-    tests::{self, chain_in, options, transfer, with_blob},
+    tests::{self, chain_in, options, set_balance, transfer, with_blob},
 };
 use alloy_consensus::{
     Block, Header, TxEip1559, TxEnvelope, TypedTransaction, proofs::calculate_transaction_root,
@@ -17,7 +17,7 @@ use polytrie_kv::MemoryEngine;
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_layers::LAYERS;
 use polytrie_node::datadir::DataDir;
-use polytrie_state::{Account, TxWrites};
+use polytrie_state::TxWrites;
 
 fn driven(engine: Arc<FaultEngine>, layer: &str) -> Engine {
     driving(chain_in(engine, layer))
@@ -390,13 +390,7 @@ fn a_payload_holds_nothing_that_was_changed_by_hand() {
     let engine = in_memory("mpt");
     let node = engine.node();
     let (rich, gas_limit) = (Address::repeat_byte(7), node.view().head.header.gas_limit);
-    node.cheat(|cheats, state| {
-        let mut account = state.account(&rich)?.unwrap_or_default();
-        account.balance = U256::from(9);
-        cheats.set_account(rich, account);
-        Ok(())
-    })
-    .unwrap();
+    set_balance(node, rich, U256::from(9));
     node.settings().gas_limit = Some(1_000_000);
     let pretended = TxEip1559 {
         chain_id: 1337,
@@ -468,12 +462,7 @@ fn what_no_payload_can_hold_is_forgotten() {
     let engine = in_memory("mpt");
     let node = engine.node();
     let sender = node.accounts().addresses()[0];
-    node.cheat(|cheats, state| {
-        let account = state.account(&sender)?.unwrap_or_default();
-        cheats.set_account(sender, Account { balance: U256::MAX, ..account });
-        Ok(())
-    })
-    .unwrap();
+    set_balance(node, sender, U256::MAX);
     node.submit(transfer(node, 0, 0, u128::MAX)).unwrap();
     node.submit(transfer(node, 1, 0, 1)).unwrap();
     let count = |made: &Payload| (made.block.body.transactions.len(), node.pool().len());

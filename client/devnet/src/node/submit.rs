@@ -162,14 +162,7 @@ impl Node {
 
     /// Updates the pool with the nonces that a new head has changed. Returns the transactions that became executable.
     pub(super) fn follow_block(&self, writes: &WriteSet) -> Vec<Arc<PoolTransaction>> {
-        let mut pool = self.pool.lock();
-        let mut promoted = Vec::new();
-        for (address, nonce) in changed_nonces(writes) {
-            promoted.extend(pool.set_nonce(&address, nonce));
-        }
-        drop(pool);
-        self.miner.wake();
-        promoted
+        self.set_nonces(changed_nonces(writes))
     }
 
     /// Reads the nonces of all senders in the pool again. Returns the transactions that became executable. The caller
@@ -183,14 +176,18 @@ impl Node {
             .into_iter()
             .map(|sender| Ok((sender, state.account(&sender)?.unwrap_or_default().nonce)))
             .collect::<Result<Vec<_>>>()?;
+        Ok(self.set_nonces(nonces))
+    }
+
+    fn set_nonces(&self, nonces: Vec<(Address, u64)>) -> Vec<Arc<PoolTransaction>> {
         let mut pool = self.pool.lock();
         let mut promoted = Vec::new();
-        for (sender, nonce) in nonces {
-            promoted.extend(pool.set_nonce(&sender, nonce));
+        for (address, nonce) in nonces {
+            promoted.extend(pool.set_nonce(&address, nonce));
         }
         drop(pool);
         self.miner.wake();
-        Ok(promoted)
+        promoted
     }
 }
 

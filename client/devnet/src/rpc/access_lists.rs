@@ -10,13 +10,12 @@ use super::{
     debug::block,
     error::{RpcError, RpcResult},
     lookup::Found,
-    replay::{is_merged, parent_sandbox, pass},
+    replay::{parent_sandbox, replay_whole},
 };
 use crate::View;
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{B256, Bytes, U256};
 use jsonrpsee::core::RegisterMethodError;
-use polytrie_chain::executor::sandbox::Replay;
 use polytrie_consensus::access_list::access_list_hash;
 use serde_json::{Value, json};
 
@@ -69,13 +68,7 @@ pub(super) fn list_of(
     }
     let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
     sandbox.begin_access_list();
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
-    let body = &found.block.body;
-    pass(&mut replay, &body.transactions)?;
-    let receipts = rpc.receipts(view, found)?;
-    let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
-    replay.finish(receipts, &body.ommers, withdrawals)?;
+    replay_whole(rpc, view, found, &mut sandbox)?;
     let list = sandbox.end_access_list().unwrap_or_default();
     let made = access_list_hash(&list);
     if made != expected {

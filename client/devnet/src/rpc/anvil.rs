@@ -9,7 +9,7 @@ use super::{
     web3::CLIENT_VERSION,
 };
 use crate::{Cheats, MiningMode};
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes};
 use jsonrpsee::{core::RegisterMethodError, types::ErrorObjectOwned};
 use polytrie_state::{Account, BlockRef, StateReader};
 use serde_json::{Map, Value, json};
@@ -76,17 +76,10 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         Ok(Value::Null)
     })?;
     methods.alias("anvil_setLoggingEnabled", &["hardhat_setLoggingEnabled"])?;
-    methods.add("anvil_dropTransaction", |rpc, args| {
-        let hash = args.hash()?;
-        let dropped = rpc.node.pool().remove(&hash);
-        rpc.node.notify();
-        Ok(dropped.map(|tx| tx.hash()))
-    })?;
+    // The answer depends on the name.
+    methods.add("anvil_dropTransaction", drop_transaction)?;
     methods.add("hardhat_dropTransaction", |rpc, args| {
-        let hash = args.hash()?;
-        let dropped = rpc.node.pool().remove(&hash);
-        rpc.node.notify();
-        Ok(dropped.is_some())
+        drop_transaction(rpc, args).map(|dropped| dropped.is_some())
     })?;
     methods.add("anvil_dropAllTransactions", |rpc, _| {
         rpc.node.pool().clear();
@@ -125,6 +118,14 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("anvil_nodeInfo", node_info)?;
     methods.add("anvil_metadata", metadata)?;
     methods.alias("anvil_metadata", &["hardhat_metadata"])
+}
+
+/// Drops a transaction from the pool; returns its hash if it was there.
+fn drop_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<B256>> {
+    let hash = args.hash()?;
+    let dropped = rpc.node.pool().remove(&hash);
+    rpc.node.notify();
+    Ok(dropped.map(|tx| tx.hash()))
 }
 
 /// Changes one account by hand.
@@ -214,6 +215,7 @@ fn node_info(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
         MiningMode::Every(period) => format!("every {period:?}"),
         MiningMode::Manual => "manual".to_owned(),
     };
+    let base_fee = rpc.node.next_fees(&view).base;
     let fork = view.next_rules(rpc.node.spec(), header.timestamp + 1).fork_name();
     Ok(json!({
         "currentBlockNumber": quantity(header.number),
@@ -223,10 +225,10 @@ fn node_info(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
         "transactionOrder": "fees",
         "mining": mode,
         "environment": {
-            "baseFee": quantity(super::eth::next_base_fee(rpc, &view)),
+            "baseFee": quantity(base_fee),
             "chainId": rpc.node.spec().chain_id(),
             "gasLimit": quantity(header.gas_limit),
-            "gasPrice": U256::from(super::eth::next_base_fee(rpc, &view)),
+            "gasPrice": quantity(base_fee),
         },
         "forkConfig": {},
         "stateLayer": rpc.node.kind().name,

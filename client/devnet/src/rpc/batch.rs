@@ -6,6 +6,7 @@
 
 use super::{
     RpcState,
+    args::Args,
     error::{RpcError, RpcResult},
     eth::{SEND_RAW, recovered, submit_all},
     middleware::{Asked, InBatch, refused},
@@ -130,7 +131,7 @@ impl Batches {
             pieces.push(task::spawn_blocking(move || {
                 let txs = piece
                     .iter()
-                    .map(|params| recovered(&Params::new(params.as_deref())))
+                    .map(|params| recovered(&mut Args::new(&Params::new(params.as_deref()))?))
                     .collect::<Vec<_>>();
                 drop(permit);
                 txs

@@ -1,16 +1,17 @@
 //! Conversion of stored data into the JSON of answers.
 
 use super::{
+    Rpc,
     error::{RpcError, RpcResult},
     lookup::Found,
 };
-use crate::{PoolTransaction, sender_of};
+use crate::{PoolTransaction, View, sender_of};
 use alloy_consensus::{
     Block as ConsensusBlock, Header as ConsensusHeader, ReceiptEnvelope, Sealed, Transaction as _,
     TxEnvelope,
     transaction::{Recovered, TransactionInfo},
 };
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256};
 use alloy_rpc_types_eth::{Block, BlockTransactions, Header, Log, Transaction, TransactionReceipt};
 use serde_json::Value;
 use std::fmt::LowerHex;
@@ -89,17 +90,22 @@ pub(super) fn pending(tx: &PoolTransaction) -> RpcResult<Value> {
     Ok(value)
 }
 
+/// Returns the receipts of a block of the chain.
+pub(super) fn stored_receipts(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Vec<Value>> {
+    receipts(rpc, found, rpc.receipts(view, found)?)
+}
+
 /// Returns the receipts of a block.
 pub(super) fn receipts(
+    rpc: &Rpc,
     found: &Found,
     receipts: Vec<ReceiptEnvelope>,
-    blob_fee: Option<u128>,
 ) -> RpcResult<Vec<Value>> {
     let mut before = Before::default();
     let mut all = Vec::with_capacity(receipts.len());
     for (index, stored) in receipts.into_iter().enumerate() {
         let after = before.and(&stored);
-        all.extend(one_receipt(found, index, stored, before, blob_fee)?);
+        all.extend(one_receipt(rpc, found, index, stored, before)?);
         before = after;
     }
     Ok(all)
@@ -107,16 +113,16 @@ pub(super) fn receipts(
 
 /// Returns the receipt with this index in a block; `None` if the block has fewer transactions.
 pub(super) fn receipt(
+    rpc: &Rpc,
     found: &Found,
     index: usize,
     mut receipts: Vec<ReceiptEnvelope>,
-    blob_fee: Option<u128>,
 ) -> RpcResult<Option<Value>> {
     if index >= receipts.len() {
         return Ok(None);
     }
     let before = receipts[..index].iter().fold(Before::default(), Before::and);
-    one_receipt(found, index, receipts.swap_remove(index), before, blob_fee)
+    one_receipt(rpc, found, index, receipts.swap_remove(index), before)
 }
 
 /// Gas and number of logs of the transactions before one in its block.
@@ -134,27 +140,21 @@ impl Before {
 }
 
 fn one_receipt(
+    rpc: &Rpc,
     found: &Found,
     index: usize,
     receipt: ReceiptEnvelope,
     before: Before,
-    blob_fee: Option<u128>,
 ) -> RpcResult<Option<Value>> {
     let Found { header, block, .. } = found;
     let Some(tx) = block.body.transactions.get(index) else { return Ok(None) };
-    let blob_fee = blob_fee.filter(|_| tx.is_eip4844());
+    let blob_fee = if tx.is_eip4844() { rpc.node.spec().blob_fee(header) } else { None };
     let from = sender(tx)?;
     let gas_used = receipt.cumulative_gas_used() - before.gas;
-    let mut log_index = before.logs..;
-    let inner = receipt.map_logs(|inner| Log {
-        inner,
-        block_hash: Some(header.hash()),
-        block_number: Some(header.number),
-        block_timestamp: Some(header.timestamp),
-        transaction_hash: Some(*tx.tx_hash()),
-        transaction_index: Some(index as u64),
-        log_index: log_index.next(),
-        removed: false,
+    let mut count = before.logs;
+    let inner = receipt.map_logs(|inner| {
+        count += 1;
+        log(header, (tx.tx_hash(), index), count - 1, inner)
     });
     let is_create = tx.is_create();
     json_of(&TransactionReceipt {
@@ -183,19 +183,29 @@ pub(super) fn logs(
     let mut logs = Vec::new();
     for (index, (tx, receipt)) in block.body.transactions.iter().zip(receipts).enumerate() {
         for inner in receipt.logs() {
-            logs.push(Log {
-                inner: inner.clone(),
-                block_hash: Some(header.hash()),
-                block_number: Some(header.number),
-                block_timestamp: Some(header.timestamp),
-                transaction_hash: Some(*tx.tx_hash()),
-                transaction_index: Some(index as u64),
-                log_index: Some(logs.len() as u64),
-                removed: false,
-            });
+            logs.push(log(header, (tx.tx_hash(), index), logs.len() as u64, inner.clone()));
         }
     }
     logs
+}
+
+/// Returns a log of a block, with the hash and the index of its transaction, and its own index in the block.
+pub(super) fn log(
+    header: &Sealed<ConsensusHeader>,
+    (tx, tx_index): (&B256, usize),
+    index: u64,
+    inner: alloy_primitives::Log,
+) -> Log {
+    Log {
+        inner,
+        block_hash: Some(header.hash()),
+        block_number: Some(header.number),
+        block_timestamp: Some(header.timestamp),
+        transaction_hash: Some(*tx),
+        transaction_index: Some(tx_index as u64),
+        log_index: Some(index),
+        removed: false,
+    }
 }
 
 /// Returns a number as hex text with 0x and without leading zeros.

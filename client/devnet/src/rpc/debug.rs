@@ -6,7 +6,7 @@ use super::{
     error::{RpcError, RpcResult},
     eth::{check_environment, raw_transaction},
     lookup::Found,
-    replay::{before_transaction, is_merged, replay_all, replay_one, traced},
+    replay::{before_transaction, replay_all, replay_one, traced},
 };
 use crate::View;
 use alloy_eips::{BlockId, Encodable2718};
@@ -15,7 +15,7 @@ use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_eth::TransactionRequest;
 use alloy_rpc_types_trace::geth::{GethDebugTracingCallOptions, GethDebugTracingOptions};
 use jsonrpsee::core::RegisterMethodError;
-use polytrie_chain::executor::sandbox::{CallRequest, Sandbox, trace_call};
+use polytrie_chain::executor::sandbox::trace_call;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
@@ -84,8 +84,7 @@ fn raw_receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Bytes>> {
     let view = rpc.node.view();
     let found = block(rpc, &view, args)?;
     let receipts = rpc.receipts(&view, &found)?;
-    let hold_roots =
-        !rpc.rules(&found.header, is_merged(rpc, &found)).is(EthereumHardfork::Byzantium);
+    let hold_roots = !rpc.rules_of(&found).is(EthereumHardfork::Byzantium);
     if hold_roots && !rpc.node.kind().canonical && !receipts.is_empty() {
         return Err(RpcError::unsupported(format!(
             "receipts before Byzantium hold the state root after their transaction, and the state layer `{}` has none; eth_getBlockReceipts of block {} has the rest",
@@ -141,26 +140,17 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<Box<RawValue>> {
     let (mut sandbox, header, merged) = match options.tx_index {
         None => {
             let at = rpc.at(&view, id)?;
-            let sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
-            (sandbox, at.header, at.merged)
+            (at.sandbox(rpc), at.header, at.merged)
         }
         Some(index) => {
             let found = to_execute(rpc, &view, id.unwrap_or_default())?;
-            let merged = is_merged(rpc, &found);
+            let merged = rpc.is_merged(&found.header, found.total_difficulty);
             (before_transaction(rpc, &view, &found, index)?, found.header, merged)
         }
     };
-    let rules = rpc.rules_under(&header, merged, options.block_overrides.as_ref());
+    let call = rpc.call_in(&header, merged, request, options.block_overrides.as_ref());
     if let Some(overrides) = &options.state_overrides {
-        sandbox.override_state(rules.spec_id(), overrides)?;
+        sandbox.override_state(call.rules.spec_id(), overrides)?;
     }
-    let call = CallRequest {
-        header: &header,
-        rules,
-        request,
-        block: options.block_overrides.as_ref(),
-        gas_cap: Some(rpc.limits.gas_cap),
-        commit: false,
-    };
     trace_call(&mut sandbox, call, options.tracing_options, rpc.max_response).map_err(traced)
 }

@@ -116,10 +116,7 @@ impl From<RpcError> for ErrorObjectOwned {
 impl From<NodeError> for RpcError {
     fn from(error: NodeError) -> Self {
         match error {
-            NodeError::Pool(
-                error @ (PoolError::BelowBaseFee { .. } | PoolError::BelowBlobFee { .. }),
-            ) => Self::new(REJECTED, error.to_string()),
-            NodeError::Pool(error) => Self::server(error.to_string()),
+            NodeError::Pool(error) => error.into(),
             NodeError::ReadOnly | NodeError::Refused(_) | NodeError::Busy => {
                 Self::server(error.to_string())
             }
@@ -131,6 +128,14 @@ impl From<NodeError> for RpcError {
             NodeError::Sender(error) => Self::internal(&error),
             NodeError::Failed(error) => Self::internal(&error),
         }
+    }
+}
+
+impl From<PoolError> for RpcError {
+    fn from(error: PoolError) -> Self {
+        let is_low =
+            matches!(error, PoolError::BelowBaseFee { .. } | PoolError::BelowBlobFee { .. });
+        Self::new(if is_low { REJECTED } else { SERVER }, error.to_string())
     }
 }
 

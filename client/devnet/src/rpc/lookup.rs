@@ -9,9 +9,12 @@ use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, U256};
-use alloy_rpc_types_eth::BlockOverrides;
+use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use polytrie_chain::ChainDb;
-use polytrie_chain::executor::BlockHashes;
+use polytrie_chain::executor::{
+    BlockHashes,
+    sandbox::{CallRequest, Sandbox},
+};
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::Snapshot;
 use polytrie_state::{BlockRef, StateReader};
@@ -41,6 +44,11 @@ pub(super) struct At {
 }
 
 impl At {
+    /// Returns a sandbox on the state. Execution in it ends at the deadline of the request.
+    pub(super) fn sandbox(&self, rpc: &Rpc) -> Sandbox {
+        Sandbox::new(Arc::clone(&self.state), self.hashes()).until(rpc.deadline())
+    }
+
     /// Returns the hashes of earlier blocks, for BLOCKHASH.
     pub(super) fn hashes(&self) -> Arc<dyn BlockHashes + Send + Sync> {
         Arc::new(self.db.clone())
@@ -254,9 +262,14 @@ impl Rpc {
     }
 
     /// Whether a block is past the merge.
-    fn is_merged(&self, header: &Header, total_difficulty: U256) -> bool {
+    pub(super) fn is_merged(&self, header: &Header, total_difficulty: U256) -> bool {
         let parent = total_difficulty.saturating_sub(header.difficulty);
         self.node.spec().is_merged_after(parent)
+    }
+
+    /// Returns the rules of a block that a request named.
+    pub(super) fn rules_of<'a>(&'a self, found: &Found) -> Rules<'a> {
+        self.rules(&found.header, self.is_merged(&found.header, found.total_difficulty))
     }
 
     /// Returns the rules of a block.
@@ -279,6 +292,24 @@ impl Rpc {
         let claims = merged || overrides.is_some_and(|wanted| wanted.random.is_some());
         let is_as_found = merged && number == header.number;
         spec.rules(number, time, is_as_found || (claims && is_london(spec, number)))
+    }
+
+    /// Returns a call in a block, to which the gas limit of the node applies.
+    pub(super) fn call_in<'a>(
+        &'a self,
+        header: &'a Header,
+        merged: bool,
+        request: TransactionRequest,
+        block: Option<&'a BlockOverrides>,
+    ) -> CallRequest<'a> {
+        CallRequest {
+            header,
+            rules: self.rules_under(header, merged, block),
+            request,
+            block,
+            gas_cap: Some(self.limits.gas_cap),
+            commit: false,
+        }
     }
 
     /// Returns the block of a transaction, and the transaction's index in it.

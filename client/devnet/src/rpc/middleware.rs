@@ -65,16 +65,25 @@ struct Begun {
     _turn: Option<OwnedSemaphorePermit>,
 }
 
+/// The end of a connection whose requests are not answered any more.
+#[derive(Debug)]
+struct Closed;
+
 impl Begun {
-    /// Waits for a permit, unless the method `waits` for a block; `None` if the connection was closed.
-    async fn new(connection: Arc<Connection>, bytes: usize, waits: bool) -> Option<Self> {
+    /// Waits for a permit, unless the method `waits` for a block. Returns `None` if there is no `connection` to watch.
+    async fn new(
+        connection: Option<Arc<Connection>>,
+        bytes: usize,
+        waits: bool,
+    ) -> Result<Option<Self>, Closed> {
+        let Some(connection) = connection else { return Ok(None) };
         let under_way = connection.begin(bytes);
         let turn = match waits {
             // The method may wait for other requests of the same client.
             true => None,
-            false => Some(connection.turn().await?),
+            false => Some(connection.turn().await.ok_or(Closed)?),
         };
-        Some(Self { connection, _under_way: under_way, _turn: turn })
+        Ok(Some(Self { connection, _under_way: under_way, _turn: turn }))
     }
 
     fn answered(&self, response: &MethodResponse) {
@@ -154,15 +163,10 @@ where
         async move {
             let start = Instant::now();
             let name = names.get(request.method_name()).copied().unwrap_or("other");
-            let begun = match socket(request.extensions()) {
-                None => None,
-                Some(connection) => {
-                    let bytes = request.params.as_ref().map_or(0, |params| params.get().len());
-                    match Begun::new(connection, bytes, WAITING.contains(&name)).await {
-                        None => return closed(request.id.into_owned()),
-                        begun => begun,
-                    }
-                }
+            let (connection, bytes) = (socket(request.extensions()), params_of(&request));
+            let waits = WAITING.contains(&name);
+            let Ok(begun) = Begun::new(connection, bytes, waits).await else {
+                return closed(request.id.into_owned());
             };
             let asked = Asked::new(&request);
             let response = match refused(&request, &names) {
@@ -185,14 +189,14 @@ where
         async move {
             let start = Instant::now();
             let entries: Vec<_> = batch.iter().filter_map(|entry| entry.as_ref().ok()).collect();
-            let bytes = entries.iter().map(|entry| size_of_val(*entry) + params_of(entry)).sum();
+            let params = |entry: &BatchEntry<'_>| match entry {
+                BatchEntry::Call(request) => params_of(request),
+                BatchEntry::Notification(_) => 0,
+            };
+            let bytes = entries.iter().map(|entry| size_of_val(*entry) + params(entry)).sum();
             let connection = entries.iter().find_map(|entry| socket(entry.extensions()));
-            let begun = match connection {
-                None => None,
-                Some(connection) => match Begun::new(connection, bytes, false).await {
-                    None => return closed(Id::Null),
-                    begun => begun,
-                },
+            let Ok(begun) = Begun::new(connection, bytes, false).await else {
+                return closed(Id::Null);
             };
             let response = batches.answer(&inner, batch).await;
             if let Some(begun) = begun {
@@ -209,19 +213,13 @@ where
     ) -> impl Future<Output = MethodResponse> + Send + 'a {
         let inner = self.inner.clone();
         async move {
-            let _begun = match socket(notification.extensions()) {
-                None => None,
-                Some(connection) => Begun::new(connection, 0, false).await,
-            };
+            let _begun = Begun::new(socket(notification.extensions()), 0, false).await;
             inner.notification(notification).await
         }
     }
 }
 
-/// Returns the bytes of the parameters of a request in a batch.
-fn params_of(entry: &BatchEntry<'_>) -> usize {
-    match entry {
-        BatchEntry::Call(request) => request.params.as_ref().map_or(0, |params| params.get().len()),
-        BatchEntry::Notification(_) => 0,
-    }
+/// Returns the bytes of the parameters of a request.
+fn params_of(request: &Request<'_>) -> usize {
+    request.params.as_ref().map_or(0, |params| params.get().len())
 }

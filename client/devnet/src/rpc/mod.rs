@@ -47,6 +47,7 @@ pub use local::LocalRpc;
 pub use server::{Audience, RunningServer, ServeError, ServerOptions, serve};
 
 use crate::{Node, engine::Engine};
+use alloy_eips::BlockId;
 use args::Args;
 use filters::Filters;
 use jsonrpsee::{RpcModule, core::RegisterMethodError, types::ErrorObjectOwned};
@@ -233,7 +234,7 @@ impl Methods {
     fn add<R>(
         &mut self,
         name: &'static str,
-        method: fn(&Rpc, &mut Args) -> RpcResult<R>,
+        method: impl Fn(&Rpc, &mut Args) -> RpcResult<R> + Clone + Send + Sync + 'static,
     ) -> Result<(), RegisterMethodError>
     where
         R: Serialize + Clone + Send + 'static,
@@ -244,6 +245,26 @@ impl Methods {
             answer.map_err(ErrorObjectOwned::from)
         })?;
         Ok(())
+    }
+
+    /// Adds a method about a block under its two names: the first parameter is a number or tag for one of them, and a
+    /// hash for the other.
+    fn add_by<R>(
+        &mut self,
+        [by_number, by_hash]: [&'static str; 2],
+        method: fn(&Rpc, BlockId, &mut Args) -> RpcResult<R>,
+    ) -> Result<(), RegisterMethodError>
+    where
+        R: Serialize + Clone + Send + 'static,
+    {
+        self.add(by_number, move |rpc, args| {
+            let tag = args.tag()?;
+            method(rpc, tag.into(), args)
+        })?;
+        self.add(by_hash, move |rpc, args| {
+            let hash = args.hash()?;
+            method(rpc, hash.into(), args)
+        })
     }
 
     /// Adds a method that may take much memory: at most [`HEAVY`] requests for such methods run at the same time, and

@@ -2,10 +2,10 @@
 
 use super::{
     Methods, Rpc,
-    args::{Args, Slot},
+    args::Args,
     convert::{json_of, quantity},
     error::{RpcError, RpcResult},
-    eth::MAX_SLOTS,
+    eth::slots,
 };
 use alloy_primitives::{Address, B256, Bytes};
 use jsonrpsee::core::RegisterMethodError;
@@ -46,12 +46,8 @@ fn state_layer(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
 /// Returns a proof in the layer's own form, with the data for its verification. The block defaults to the head.
 fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let address: Address = args.next()?;
-    let slots: Vec<String> = args.optional()?.unwrap_or_default();
-    if slots.len() > MAX_SLOTS {
-        return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
-    }
-    let slots = slots.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
-    let (proof, made_of) = rpc.proof(&address, &slots, args.optional_block()?)?;
+    let keys: Vec<String> = args.optional()?.unwrap_or_default();
+    let (proof, made_of) = rpc.proof(&address, &slots(&keys)?, args.optional_block()?)?;
     Ok(json!({ "layer": proof.layer, "proof": proof.proof, "commitment": commitment(&made_of) }))
 }
 

@@ -26,8 +26,7 @@ pub(super) fn replay_one<R>(
         return Err(RpcError::internal(&"a transaction is not where it was found"));
     };
     let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
+    let mut replay = Replay::begin(&mut sandbox, &found.header, rpc.rules_of(found))?;
     pass(&mut replay, before)?;
     run(&mut replay, tx, convert::sender(tx)?)
 }
@@ -44,8 +43,7 @@ pub(super) fn replay_all<R>(
         return Ok(Vec::new());
     }
     let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
+    let mut replay = Replay::begin(&mut sandbox, &found.header, rpc.rules_of(found))?;
     let each = transactions.iter().enumerate();
     each.map(|(index, tx)| run(&mut replay, index, tx, convert::sender(tx)?)).collect()
 }
@@ -67,13 +65,27 @@ pub(super) fn before_transaction(
         ))
     })?;
     let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    pass(&mut Replay::begin(&mut sandbox, &found.header, rules)?, before)?;
+    pass(&mut Replay::begin(&mut sandbox, &found.header, rpc.rules_of(found))?, before)?;
     Ok(sandbox)
 }
 
+/// Executes a block as a whole, with what comes after its transactions, in a sandbox of the state before it.
+pub(super) fn replay_whole(
+    rpc: &Rpc,
+    view: &View,
+    found: &Found,
+    sandbox: &mut Sandbox,
+) -> RpcResult<()> {
+    let mut replay = Replay::begin(sandbox, &found.header, rpc.rules_of(found))?;
+    let body = &found.block.body;
+    pass(&mut replay, &body.transactions)?;
+    let receipts = rpc.receipts(view, found)?;
+    let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
+    Ok(replay.finish(receipts, &body.ommers, withdrawals)?)
+}
+
 /// Executes transactions without an observer.
-pub(super) fn pass(replay: &mut Replay<'_>, transactions: &[TxEnvelope]) -> RpcResult<()> {
+fn pass(replay: &mut Replay<'_>, transactions: &[TxEnvelope]) -> RpcResult<()> {
     for tx in transactions {
         replay.next(tx, convert::sender(tx)?, NoObserver {})?;
     }
@@ -89,18 +101,11 @@ pub(super) fn parent_sandbox(
 ) -> RpcResult<Sandbox> {
     let before = header.number.checked_sub(1);
     let before = before.ok_or_else(|| RpcError::server("genesis is not traceable"))?;
-    let at = rpc.at_number(view, before)?;
-    let hashes = at.hashes();
-    let mut sandbox = Sandbox::new(at.state, hashes).until(rpc.deadline());
+    let mut sandbox = rpc.at_number(view, before)?.sandbox(rpc);
     for change in view.db().by_hand(&header.hash())?.accounts {
         sandbox.apply(change);
     }
     Ok(sandbox)
-}
-
-pub(super) fn is_merged(rpc: &Rpc, found: &Found) -> bool {
-    let before = found.total_difficulty.saturating_sub(found.header.difficulty);
-    rpc.node.spec().is_merged_after(before)
 }
 
 pub(super) fn traced(error: TraceError) -> RpcError {

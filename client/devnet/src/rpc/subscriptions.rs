@@ -103,32 +103,36 @@ async fn subscribe(
         let view = rpc.node.view();
         (view.head.number(), view.order)
     };
-    let mut told = Told { start, view, last: start, gone: HashSet::new() };
     let sink = pending.accept().await?;
     let to = Receiver { topic, sink, connection };
     if matches!(to.topic, Topic::Syncing) {
         let message = message(&json!(false))?;
         to.sink.send(message).await?;
     }
+    let mut subscription = Subscription { rpc, to, start, view, last: start, gone: HashSet::new() };
     loop {
         let event = tokio::select! {
-            () = to.sink.closed() => return Ok(()),
+            () = subscription.to.sink.closed() => return Ok(()),
             event = events.recv() => event,
         };
         match event {
-            Ok(Event::Block(header)) => told.block(&rpc, &to, header).await?,
-            Ok(Event::Reverted(reverted)) => told.reverted(&rpc, &to, &reverted).await?,
-            Ok(Event::Pending(tx)) => to.tell(|topic| pending_news(topic, &tx)).await?,
+            Ok(Event::Block(header)) => subscription.block(header).await?,
+            Ok(Event::Reverted(reverted)) => subscription.reverted(&reverted).await?,
+            Ok(Event::Pending(tx)) => {
+                subscription.to.tell(|topic| pending_news(topic, &tx)).await?;
+            }
             // A slow client misses transactions, as on any other node; missed blocks are read from the chain later.
-            Err(RecvError::Lagged(_)) => told.missed(),
+            Err(RecvError::Lagged(_)) => subscription.missed(),
             Err(RecvError::Closed) => return Ok(()),
         }
     }
 }
 
-/// The progress of a subscription.
+/// A subscription and its progress.
 #[derive(Debug)]
-struct Told {
+struct Subscription {
+    rpc: Arc<RpcState>,
+    to: Receiver,
     /// Number of the head when the subscription began, or of a later one to which the chain went back. The events of
     /// blocks up to it may come late, since a block is shown before it is announced, and are no news.
     start: u64,
@@ -141,7 +145,7 @@ struct Told {
     gone: HashSet<B256>,
 }
 
-impl Told {
+impl Subscription {
     /// Notes that events were missed. Blocks may have been reverted, so that any number is one of a new block.
     fn missed(&mut self) {
         self.start = 0;
@@ -149,35 +153,25 @@ impl Told {
     }
 
     /// Reports a new head, after any blocks that were missed before it.
-    async fn block(
-        &mut self,
-        rpc: &Arc<RpcState>,
-        to: &Receiver,
-        header: Sealed<Header>,
-    ) -> Result<(), SubscriptionError> {
+    async fn block(&mut self, header: Sealed<Header>) -> Result<(), SubscriptionError> {
         if header.number <= self.start {
             return Ok(());
         }
-        self.catch_up(rpc, to, header.number).await?;
+        self.catch_up(header.number).await?;
         self.last = header.number;
-        self.tell(rpc, to, header).await
+        self.tell(header).await
     }
 
     /// Reports the removed logs of reverted blocks.
-    async fn reverted(
-        &mut self,
-        rpc: &Arc<RpcState>,
-        to: &Receiver,
-        reverted: &Reverted,
-    ) -> Result<(), SubscriptionError> {
+    async fn reverted(&mut self, reverted: &Reverted) -> Result<(), SubscriptionError> {
         if reverted.view <= self.view {
             return Ok(());
         }
         let head = reverted.head.number;
         self.start = self.start.min(head);
-        self.catch_up(rpc, to, head.saturating_add(1)).await?;
+        self.catch_up(head.saturating_add(1)).await?;
         let last = mem::replace(&mut self.last, head);
-        let Topic::Logs(filter) = &to.topic else { return Ok(()) };
+        let Topic::Logs(filter) = &self.to.topic else { return Ok(()) };
         let Some(former) = reverted.former.upgrade() else {
             // The receiver was so late that the former chain is not kept any more. It cannot know the hashes to remove
             // from `gone` then.
@@ -186,29 +180,25 @@ impl Told {
         };
         for number in head.saturating_add(1)..=last.min(former.head) {
             let chain = Arc::clone(&former);
-            let row = read(rpc, move || Ok(chain.db.canonical(number)?)).await?;
+            let row = read(&self.rpc, move || Ok(chain.db.canonical(number)?)).await?;
             let Some((hash, _)) = row else { continue };
             let was_told = !self.gone.remove(&hash) && filter.is_for(number);
-            if !was_told || !to.has_room().await {
+            if !was_told || !self.to.has_room().await {
                 continue;
             }
             let (chain, filter) = (Arc::clone(&former), Arc::clone(filter));
-            let news = read(rpc, move || raw(&removed_logs(&chain, number, &filter)?)).await?;
-            to.send(news).await?;
+            let news =
+                read(&self.rpc, move || raw(&removed_logs(&chain, number, &filter)?)).await?;
+            self.to.send(news).await?;
         }
         Ok(())
     }
 
     /// Reports the missed blocks before `next`, as the current chain has them.
-    async fn catch_up(
-        &mut self,
-        rpc: &Arc<RpcState>,
-        to: &Receiver,
-        next: u64,
-    ) -> Result<(), SubscriptionError> {
+    async fn catch_up(&mut self, next: u64) -> Result<(), SubscriptionError> {
         for missed in self.last.saturating_add(1)..next {
-            let state = Arc::clone(rpc);
-            let header = read(rpc, move || {
+            let state = Arc::clone(&self.rpc);
+            let header = read(&self.rpc, move || {
                 let view = state.node.view();
                 // The block may have been reverted again.
                 match missed <= view.head.number() {
@@ -217,30 +207,25 @@ impl Told {
                 }
             });
             if let Some(header) = header.await? {
-                self.tell(rpc, to, header).await?;
+                self.tell(header).await?;
             }
         }
         Ok(())
     }
 
-    async fn tell(
-        &mut self,
-        rpc: &Arc<RpcState>,
-        to: &Receiver,
-        header: Sealed<Header>,
-    ) -> Result<(), SubscriptionError> {
-        if let Topic::Receipts(wanted) = &to.topic {
-            return tell_receipts(rpc, to, header, wanted).await;
-        }
-        let Topic::Logs(filter) = &to.topic else {
-            return to.tell(|topic| block_news(topic, &header)).await;
+    async fn tell(&mut self, header: Sealed<Header>) -> Result<(), SubscriptionError> {
+        let filter = match &self.to.topic {
+            Topic::Logs(filter) => filter,
+            Topic::Receipts(wanted) => return self.tell_receipts(header, wanted).await,
+            Topic::Heads => return self.to.tell(|_| Ok(vec![convert::header(&header)?])).await,
+            Topic::Pending { .. } | Topic::Syncing => return Ok(()),
         };
         let has_news = filter.is_for(header.number) && !header.logs_bloom.is_zero();
-        if !has_news || !to.has_room().await {
+        if !has_news || !self.to.has_room().await {
             return Ok(());
         }
-        let (state, filter, hash) = (Arc::clone(rpc), Arc::clone(filter), header.hash());
-        let (is_there, news) = read(rpc, move || {
+        let (state, filter, hash) = (Arc::clone(&self.rpc), Arc::clone(filter), header.hash());
+        let (is_there, news) = read(&self.rpc, move || {
             let view = state.node.view();
             let logs = logs_of_block(view.db(), &header, &filter)?;
             Ok((view.has(&header), raw(&logs)?))
@@ -249,30 +234,29 @@ impl Told {
         if !is_there {
             self.gone.insert(hash);
         }
-        to.send(news).await
+        self.to.send(news).await
     }
-}
 
-/// Reports the wanted receipts of a block in one message, as geth does; none if the block has no wanted transaction.
-async fn tell_receipts(
-    rpc: &Arc<RpcState>,
-    to: &Receiver,
-    header: Sealed<Header>,
-    wanted: &Arc<HashSet<B256>>,
-) -> Result<(), SubscriptionError> {
-    // A block that used no gas has no transactions.
-    if header.gas_used == 0 || !to.has_room().await {
-        return Ok(());
-    }
-    let (state, wanted) = (Arc::clone(rpc), Arc::clone(wanted));
-    let news = read(rpc, move || {
-        let receipts = receipts_of_block(&Rpc::new(state), &header, &wanted)?;
-        match receipts.is_empty() {
-            true => Ok(Vec::new()),
-            false => raw(&[receipts]),
+    /// Reports the wanted receipts of a block in one message, as geth does; none if the block has no wanted transaction.
+    async fn tell_receipts(
+        &self,
+        header: Sealed<Header>,
+        wanted: &Arc<HashSet<B256>>,
+    ) -> Result<(), SubscriptionError> {
+        // A block that used no gas has no transactions.
+        if header.gas_used == 0 || !self.to.has_room().await {
+            return Ok(());
         }
-    });
-    to.send(news.await?).await
+        let (state, wanted) = (Arc::clone(&self.rpc), Arc::clone(wanted));
+        let news = read(&self.rpc, move || {
+            let receipts = receipts_of_block(&Rpc::new(state), &header, &wanted)?;
+            match receipts.is_empty() {
+                true => Ok(Vec::new()),
+                false => raw(&[receipts]),
+            }
+        });
+        self.to.send(news.await?).await
+    }
 }
 
 /// Returns the wanted receipts of a block; none if the block is not in the chain any more.
@@ -286,9 +270,7 @@ fn receipts_of_block(
         return Ok(Vec::new());
     }
     let Some(found) = rpc.block(&view, header.number)? else { return Ok(Vec::new()) };
-    let receipts = rpc.receipts(&view, &found)?;
-    let blob_fee = rpc.node.spec().blob_fee(header);
-    let mut receipts = convert::receipts(&found, receipts, blob_fee)?;
+    let mut receipts = convert::stored_receipts(rpc, &view, &found)?;
     let mut txs = found.block.body.transactions.iter();
     receipts.retain(|_| {
         let tx = txs.next();
@@ -416,16 +398,6 @@ fn wanted_receipts(args: &mut Args) -> RpcResult<HashSet<B256>> {
         )));
     }
     Ok(hashes.into_iter().collect())
-}
-
-/// Returns the news about a block, except for its logs and receipts.
-fn block_news(topic: &Topic, header: &Sealed<Header>) -> RpcResult<Vec<Value>> {
-    match topic {
-        Topic::Heads => Ok(vec![convert::header(header)?]),
-        Topic::Logs(_) | Topic::Receipts(_) | Topic::Pending { .. } | Topic::Syncing => {
-            Ok(Vec::new())
-        }
-    }
 }
 
 /// Returns the news about a transaction that became executable.

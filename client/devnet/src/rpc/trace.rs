@@ -4,8 +4,9 @@ use super::{
     Methods, Rpc,
     args::{Args, Exact},
     error::{RpcError, RpcResult},
+    eth::reversed,
     lookup::Found,
-    replay::{is_merged, replay_all, replay_one, traced},
+    replay::{replay_all, replay_one, traced},
 };
 use crate::View;
 use alloy_eips::{BlockNumberOrTag, NumHash};
@@ -21,10 +22,9 @@ use alloy_rpc_types_trace::{
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::executor::{
     block_rewards,
-    sandbox::{CallRequest, Sandbox, TraceTypes, parity_trace_call},
+    sandbox::{TraceTypes, parity_trace_call},
 };
 use serde::Deserialize;
-use std::time::Instant;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add_heavy("trace_transaction", |rpc, args| {
@@ -96,9 +96,7 @@ fn trace_filter(rpc: &Rpc, args: &mut Args) -> RpcResult<Traces> {
     let from = number(wanted.from_block, BlockNumberOrTag::Earliest)?;
     let to = number(wanted.to_block, BlockNumberOrTag::Latest)?;
     if from > to {
-        return Err(RpcError::params(format!(
-            "invalid block range: it begins at {from} and ends at {to}"
-        )));
+        return Err(reversed(from, to));
     }
     let filter = TraceFilter {
         from_address: wanted.from_address.unwrap_or_default(),
@@ -111,12 +109,11 @@ fn trace_filter(rpc: &Rpc, args: &mut Args) -> RpcResult<Traces> {
     let most = wanted.count.map_or(usize::MAX, |count| count.saturating_to::<usize>());
     let (mut seen, mut traces) = (0, Vec::new());
     let mut bytes = rpc.max_response;
-    let deadline = rpc.deadline();
     for number in from..=to {
         if traces.len() >= most {
             break;
         }
-        if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+        if rpc.in_time().is_err() {
             return Err(RpcError::server(format!(
                 "the search took longer than a call may, and had come to block {number}; ask for fewer blocks than {from} to {to}, or start the node with a larger --rpc.evmtimeout"
             )));
@@ -168,17 +165,8 @@ fn trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<TraceResults> {
     let request: TransactionRequest = args.next()?;
     let types: TraceTypes = args.next()?;
     let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
-    let rules = rpc.rules(&at.header, at.merged);
-    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
-    let call = CallRequest {
-        header: &at.header,
-        rules,
-        request,
-        block: None,
-        gas_cap: Some(rpc.limits.gas_cap),
-        commit: false,
-    };
-    parity_trace_call(&mut sandbox, call, &types, rpc.max_response).map_err(traced)
+    let call = rpc.call_in(&at.header, at.merged, request, None);
+    parity_trace_call(&mut at.sandbox(rpc), call, &types, rpc.max_response).map_err(traced)
 }
 
 /// Returns the traces of a block's transactions and of its rewards.
@@ -191,8 +179,7 @@ fn block_traces(rpc: &Rpc, view: &View, found: &Found, bytes: &mut usize) -> Rpc
         replay.parity_calls(tx, sender, (place, index), bytes).map_err(traced)
     })?;
     let mut traces: Traces = traces.into_iter().flatten().collect();
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    let rewards = block_rewards(rules, &found.header, &found.block.body.ommers);
+    let rewards = block_rewards(rpc.rules_of(found), &found.header, &found.block.body.ommers);
     for (index, (author, value)) in rewards.into_iter().enumerate() {
         let reward_type = if index == 0 { RewardType::Block } else { RewardType::Uncle };
         let block = NumHash { number: found.header.number, hash: place };

@@ -21,25 +21,17 @@ pub(super) fn register(
     methods: &mut Methods,
     audience: &Audience,
 ) -> Result<(), RegisterMethodError> {
-    match audience {
-        // Test tools refuse a node unless its name begins with one that they know, and this node has the
-        // methods of anvil.
-        Audience::Owner => {
-            methods.add("rpc_modules", |_, _| Ok(modules(OWNER_MODULES)))?;
-            methods.add("web3_clientVersion", |rpc, _| {
-                Ok(format!("anvil/{CLIENT_VERSION}/{}", rpc.node.kind().name))
-            })?;
-        }
-        Audience::Everybody => methods.add("rpc_modules", |_, _| Ok(modules(&[])))?,
-        Audience::ConsensusLayer { .. } => {
-            methods.add("rpc_modules", |_, _| Ok(modules(&["engine"])))?;
-        }
-    }
-    if !matches!(audience, Audience::Owner) {
-        methods.add("web3_clientVersion", |rpc, _| {
-            Ok(format!("{CLIENT_VERSION}/{}", rpc.node.kind().name))
-        })?;
-    }
+    // Test tools refuse a node unless its name begins with one that they know, and to its owner this node has the
+    // methods of anvil.
+    let (more, prefix): (&[&str], _) = match audience {
+        Audience::Owner => (OWNER_MODULES, "anvil/"),
+        Audience::Everybody => (&[], ""),
+        Audience::ConsensusLayer { .. } => (&["engine"], ""),
+    };
+    methods.add("rpc_modules", move |_, _| Ok(modules(more)))?;
+    methods.add("web3_clientVersion", move |rpc, _| {
+        Ok(format!("{prefix}{CLIENT_VERSION}/{}", rpc.node.kind().name))
+    })?;
     methods.add("web3_sha3", |_, args| {
         let bytes: Bytes = args.next()?;
         Ok(keccak256(bytes))

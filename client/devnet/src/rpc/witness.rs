@@ -5,13 +5,13 @@ use super::{
     args::Args,
     debug::block,
     error::{RpcError, RpcResult},
-    replay::{is_merged, pass},
+    replay::replay_whole,
 };
 use alloy_primitives::{B256, Bytes};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::executor::{
     BlockHashes,
-    sandbox::{RecordingReader, Replay, Sandbox, Seen},
+    sandbox::{RecordingReader, Sandbox, Seen},
 };
 use polytrie_state::{BlockRef, StateError};
 use serde_json::{Value, json};
@@ -38,14 +38,11 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 }
 
 fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
-    let (node, view) = (&rpc.node, rpc.node.view());
+    let view = rpc.node.view();
     let found = block(rpc, &view, args)?;
-    if !node.kind().canonical {
-        return Err(RpcError::unsupported(format!(
-            "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt, mpt-hash, replica or rain",
-            node.kind().name
-        )));
-    }
+    rpc.expect_trie(
+        " to take a witness from; start the node with --state mpt, mpt-hash, replica or rain",
+    )?;
     let number = found.header.number;
     let parent = number
         .checked_sub(1)
@@ -60,16 +57,10 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     for change in view.db().by_hand(&found.header.hash())?.accounts {
         sandbox.apply(change);
     }
-    let rules = rpc.rules(&found.header, is_merged(rpc, &found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
-    pass(&mut replay, &found.block.body.transactions)?;
-    let receipts = rpc.receipts(&view, &found)?;
-    let body = &found.block.body;
-    let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
-    replay.finish(receipts, &body.ommers, withdrawals)?;
+    replay_whole(rpc, &view, &found, &mut sandbox)?;
     let seen = reader.seen();
     let block = BlockRef { number, hash: found.header.hash() };
-    let (root, nodes) = node.witness(block, &seen, rpc.deadline())?;
+    let (root, nodes) = rpc.node.witness(block, &seen, rpc.deadline())?;
     let expected = view.db().block_head(parent)?.header.state_root;
     if root != expected {
         return Err(RpcError::internal(&format!(

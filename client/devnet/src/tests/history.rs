@@ -188,13 +188,7 @@ fn the_state_before_a_block_in_the_place_of_another_one() {
         let time = node.clock().now() + 1000;
         for changed in addresses {
             let point = node.snapshot().unwrap();
-            node.cheat(|cheats, state| {
-                let mut account = state.account(&changed)?.unwrap_or_default();
-                account.balance = U256::from(7);
-                cheats.set_account(changed, account);
-                Ok(())
-            })
-            .unwrap();
+            set_balance(&node, changed, U256::from(7));
             node.clock().set_next(time);
             node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
             assert_eq!(node.balance(&changed).unwrap(), U256::from(7), "{}", layer.name);
@@ -214,13 +208,7 @@ fn a_snapshot_is_gone_with_its_block() {
         let node = node(layer.name);
         let time = node.clock().now() + 1000;
         let mine = |balance: u64| {
-            node.cheat(|cheats, state| {
-                let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
-                account.balance = U256::from(balance);
-                cheats.set_account(SOMEBODY, account);
-                Ok(())
-            })
-            .unwrap();
+            set_balance(&node, SOMEBODY, U256::from(balance));
             node.clock().set_next(time);
             node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
         };
@@ -243,13 +231,7 @@ fn a_block_has_no_changes_by_hand_but_its_own() {
         let node = node(layer.name);
         let time = node.clock().now() + 1000;
         let point = node.snapshot().unwrap();
-        node.cheat(|cheats, state| {
-            let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
-            account.balance = U256::from(7);
-            cheats.set_account(SOMEBODY, account);
-            Ok(())
-        })
-        .unwrap();
+        set_balance(&node, SOMEBODY, U256::from(7));
         let mine = || {
             node.clock().set_next(time);
             let header = node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 use polytrie_kv::KvError;
 use polytrie_kv_testing::{BeforeReads, Wrapped};
-use polytrie_state::{Account, AccountChange, Session, TxWrites};
+use polytrie_state::{AccountChange, Session, TxWrites};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]

@@ -19,6 +19,7 @@ use polytrie_kv::{Engine, MemoryEngine, Store, StoreOptions};
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_layers::{LAYERS, LayerOptions};
 use polytrie_node::datadir::{DataDir, OpenOptions};
+use polytrie_state::Account;
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -53,6 +54,16 @@ fn node_in(dir: DataDir) -> Arc<Node> {
 
 fn node_on(chain: Chain, dir: DataDir) -> Arc<Node> {
     Node::new(chain, dir, options()).unwrap()
+}
+
+/// Sets the balance of an account by hand.
+pub(crate) fn set_balance(node: &Node, address: Address, wei: U256) {
+    node.cheat(|cheats, state| {
+        let account = state.account(&address)?.unwrap_or_default();
+        cheats.set_account(address, Account { balance: wei, ..account });
+        Ok(())
+    })
+    .unwrap();
 }
 
 pub(crate) fn options() -> NodeOptions {

@@ -167,6 +167,8 @@ impl Found {
 }
 
 /// Names of the fields.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
 enum Field {
     Address,
     Key,
@@ -177,39 +179,11 @@ enum Field {
     CodeHash,
     Root,
     Storage,
+    /// `alloc` is the name in a genesis file.
+    #[serde(alias = "alloc")]
     Accounts,
+    #[serde(other)]
     Other,
-}
-
-impl<'de> Deserialize<'de> for Field {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FieldVisitor;
-        impl Visitor<'_> for FieldVisitor {
-            type Value = Field;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a field")
-            }
-
-            fn visit_str<E: de::Error>(self, name: &str) -> Result<Field, E> {
-                Ok(match name {
-                    "address" => Field::Address,
-                    "key" => Field::Key,
-                    "hash" => Field::Hash,
-                    "nonce" => Field::Nonce,
-                    "balance" => Field::Balance,
-                    "code" => Field::Code,
-                    "codeHash" => Field::CodeHash,
-                    "root" => Field::Root,
-                    "storage" => Field::Storage,
-                    // `alloc` is the name in a genesis file.
-                    "accounts" | "alloc" => Field::Accounts,
-                    _ => Field::Other,
-                })
-            }
-        }
-        deserializer.deserialize_identifier(FieldVisitor)
-    }
 }
 
 /// Visitor of an object: the first line, an account, or a whole dump.

@@ -1,11 +1,10 @@
 //! Gathers the content of a dump under the hashes of accounts and slots, for sorting.
 
-use super::{StateDumpError, go_on};
+use super::{StateDumpError, go_on, preimages::PreimageRows};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
-use polytrie_chain::ChainDb;
 use polytrie_files::dump::{DumpAccount, DumpSink, DumpSlot, SlotKeys};
 use polytrie_kv::{Batch, Part, Read, Scratch, Sortable, Sorter, Table};
-use polytrie_state::{Account, put_address_preimage, put_slot_preimage};
+use polytrie_state::Account;
 use std::{collections::HashSet, mem, sync::atomic::AtomicBool};
 
 /// Greatest number of accounts and slots in memory: some 60 MiB, twice that while they are written.
@@ -45,6 +44,13 @@ pub(super) struct Named {
     /// Whether its slots were listed under their hashes: then none can be missing for lack of a
     /// preimage.
     pub(super) hashed: bool,
+}
+
+impl Named {
+    /// Returns an account that is not from a dump: nothing is known of its storage but the slots.
+    pub(super) const fn new(account: Account) -> Self {
+        Self { account, storage_root: None, hashed: true }
+    }
 }
 
 /// Length of a key in bytes: account, kind, slot.
@@ -117,14 +123,27 @@ impl Collected {
     pub(super) fn new(scratch: Scratch) -> Self {
         Self { entries: Sorter::new(scratch.clone(), HELD), codes: Codes::new(scratch) }
     }
+
+    pub(super) fn add_account(&mut self, hash: B256, named: Named) -> Result<(), StateDumpError> {
+        Ok(self.entries.add(Entry { account: hash, what: What::Account(Box::new(named)) })?)
+    }
+
+    /// Adds a slot by its hash.
+    pub(super) fn add_slot(
+        &mut self,
+        account: B256,
+        slot: B256,
+        value: U256,
+    ) -> Result<(), StateDumpError> {
+        Ok(self.entries.add(Entry { account, what: What::Slot(slot, value) })?)
+    }
 }
 
 /// Content of a dump so far.
 pub(super) struct Gathered<'a> {
-    entries: Sorter<Entry>,
-    codes: Codes,
+    collected: Collected,
     slots: Waiting,
-    preimages: Option<(ChainDb, Batch)>,
+    preimages: PreimageRows<'a>,
     /// Number and state root of the dump's block.
     expected: (u64, B256),
     interrupt: &'a AtomicBool,
@@ -137,15 +156,14 @@ polytrie_kv::debug_fields!(Gathered['_] { read });
 impl<'a> Gathered<'a> {
     pub(super) fn new(
         scratch: Scratch,
-        preimages: Option<ChainDb>,
+        preimages: PreimageRows<'a>,
         expected: (u64, B256),
         interrupt: &'a AtomicBool,
     ) -> Self {
         Self {
-            entries: Sorter::new(scratch.clone(), HELD),
-            codes: Codes::new(scratch.clone()),
+            collected: Collected::new(scratch.clone()),
             slots: Waiting { scratch, held: Vec::new(), spilled: None },
-            preimages: preimages.map(|db| (db, Batch::new())),
+            preimages,
             expected,
             interrupt,
             tell: None,
@@ -155,18 +173,9 @@ impl<'a> Gathered<'a> {
 
     /// Writes the remaining rows.
     pub(super) fn finish(mut self) -> Result<Collected, StateDumpError> {
-        self.codes.write(0)?;
-        self.write_preimages(0)?;
-        Ok(Collected { entries: self.entries, codes: self.codes })
-    }
-
-    fn write_preimages(&mut self, most: usize) -> Result<(), StateDumpError> {
-        if let Some((db, batch)) = &mut self.preimages
-            && batch.byte_len() > most
-        {
-            db.store().engine_write(&mem::take(batch))?;
-        }
-        Ok(())
+        self.collected.codes.write(0)?;
+        self.preimages.finish()?;
+        Ok(self.collected)
     }
 
     fn look_up(&mut self) -> Result<(), StateDumpError> {
@@ -196,15 +205,12 @@ impl<'a> Gathered<'a> {
         let hash = match of.slots {
             SlotKeys::Plain => {
                 let hash = keccak256(slot.key);
-                if let Some((_, batch)) = &mut self.preimages {
-                    put_slot_preimage(batch, &hash, &slot.key.into());
-                }
+                self.preimages.add_slot(&hash, &slot.key.into())?;
                 hash
             }
             SlotKeys::Hashed | SlotKeys::HashedRlp => slot.key,
         };
-        self.entries.add(Entry { account: of.hash, what: What::Slot(hash, value) })?;
-        self.write_preimages(PORTION)
+        self.collected.add_slot(of.hash, hash, value)
     }
 }
 
@@ -237,12 +243,12 @@ impl DumpSink for Gathered<'_> {
                         format!("has code with the hash {hash}, but its codeHash is {expected}");
                     return Err(content(&account, &what));
                 }
-                self.codes.add(hash, code)?;
+                self.collected.codes.add(hash, code)?;
                 hash
             }
             (None, None) => KECCAK256_EMPTY,
             (None, Some(hash)) if hash == KECCAK256_EMPTY => hash,
-            (None, Some(hash)) if self.codes.known.contains(&hash) => hash,
+            (None, Some(hash)) if self.collected.codes.known.contains(&hash) => hash,
             (None, Some(hash)) => {
                 let what = format!(
                     "has code with the hash {hash}, which the dump leaves out; dump the state with code (without --nocode or --no-code)"
@@ -250,8 +256,8 @@ impl DumpSink for Gathered<'_> {
                 return Err(content(&account, &what));
             }
         };
-        if let (Some(address), Some((_, batch))) = (&account.address, &mut self.preimages) {
-            put_address_preimage(batch, &account.hash, address);
+        if let Some(address) = &account.address {
+            self.preimages.add_address(&account.hash, address)?;
         }
         let slots = self.slots.take();
         for slot in slots.held {
@@ -267,9 +273,7 @@ impl DumpSink for Gathered<'_> {
         let DumpAccount { hash, nonce, balance, storage_root, slots, .. } = account;
         let hashed = slots != SlotKeys::Plain;
         let account = Account { nonce, balance, code_hash };
-        let named = Box::new(Named { account, storage_root, hashed });
-        self.entries.add(Entry { account: hash, what: What::Account(named) })?;
-        self.write_preimages(PORTION)?;
+        self.collected.add_account(hash, Named { account, storage_root, hashed })?;
         self.read.0 += 1;
         self.look_up()
     }

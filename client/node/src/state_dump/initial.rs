@@ -2,21 +2,16 @@
 
 use super::{
     StateDumpError, Step,
-    gather::{Collected, Entry, Named, What},
+    gather::{Collected, Named},
     go_on,
+    preimages::PreimageRows,
     sorted::Sorted,
 };
 use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
 use polytrie_chainspec::InitialAccount;
-use polytrie_kv::{Batch, Store};
-use polytrie_state::{
-    Account, Commitment, StateLayer, hash_address, hash_slot, put_address_preimage,
-    put_slot_preimage,
-};
-use std::{mem, sync::atomic::AtomicBool};
-
-/// Number of bytes of rows that are written at once.
-const PORTION: usize = 16 << 20;
+use polytrie_kv::Store;
+use polytrie_state::{Account, Commitment, StateLayer, hash_address, hash_slot};
+use std::sync::atomic::AtomicBool;
 
 /// Result of filling a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +39,7 @@ pub fn fill<'a>(
     interrupt: &AtomicBool,
     progress: &mut dyn FnMut(Step),
 ) -> Result<Filled, StateDumpError> {
-    let mut preimages = PreimageRows::new(store, layer);
+    let mut preimages = PreimageRows::new(store, layer.needs_preimages());
     let mut collected = Collected::new(store.scratch().clone());
     let mut step = Step { what: "making the accounts", accounts: 0, slots: 0, percent: None };
     for InitialAccount { address, nonce, balance, code, slots } in accounts {
@@ -52,60 +47,29 @@ pub fn fill<'a>(
         progress(step);
         step.accounts += 1;
         let account = hash_address(&address);
-        preimages.add(|batch| put_address_preimage(batch, &account, &address))?;
+        preimages.add_address(&account, &address)?;
         let code_hash = if code.is_empty() { KECCAK256_EMPTY } else { keccak256(&code) };
         if !code.is_empty() {
             collected.codes.add(code_hash, &code)?;
         }
         let state = Account { nonce, balance, code_hash };
-        let named = Named { account: state, storage_root: None, hashed: true };
-        collected.entries.add(Entry { account, what: What::Account(Box::new(named)) })?;
+        collected.add_account(account, Named::new(state))?;
         for (slot, value) in slots {
             // One account may have most of the slots.
             go_on(interrupt)?;
             step.slots += 1;
             let hash = hash_slot(&slot);
-            preimages.add(|batch| put_slot_preimage(batch, &hash, &slot))?;
-            collected.entries.add(Entry { account, what: What::Slot(hash, value) })?;
+            preimages.add_slot(&hash, &slot)?;
+            collected.add_slot(account, hash, value)?;
         }
     }
-    preimages.write(0)?;
+    preimages.finish()?;
     collected.codes.write(0)?;
     let sorted = Sorted::new(&mut collected, interrupt, progress)?;
     let loaded = layer.load(&mut sorted.accounts());
     let found = sorted.finish()?;
     let commitment = loaded?;
     Ok(Filled { root: found.root, commitment, accounts: found.accounts, slots: found.slots })
-}
-
-/// Addresses and slots to be written into a store, if its layer needs them.
-pub(super) struct PreimageRows<'a> {
-    store: Option<&'a Store>,
-    batch: Batch,
-}
-
-impl<'a> PreimageRows<'a> {
-    pub(super) fn new(store: &'a Store, layer: &dyn StateLayer) -> Self {
-        Self { store: layer.needs_preimages().then_some(store), batch: Batch::new() }
-    }
-
-    pub(super) fn add(&mut self, put: impl FnOnce(&mut Batch)) -> Result<(), StateDumpError> {
-        if self.store.is_none() {
-            return Ok(());
-        }
-        put(&mut self.batch);
-        self.write(PORTION)
-    }
-
-    /// Writes the rows if they have more than `most` bytes.
-    pub(super) fn write(&mut self, most: usize) -> Result<(), StateDumpError> {
-        if let Some(store) = self.store
-            && self.batch.byte_len() > most
-        {
-            store.engine_write(&mem::take(&mut self.batch))?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

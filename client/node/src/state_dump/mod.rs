@@ -14,6 +14,7 @@ mod gather;
 mod generated;
 mod initial;
 mod partial;
+mod preimages;
 mod sorted;
 mod start;
 mod write;
@@ -22,6 +23,7 @@ pub use error::StateDumpError;
 pub use generated::begin_generated;
 pub use initial::{Filled, fill};
 pub use partial::{PartialState, Preimages};
+pub use preimages::PreimageRows;
 pub use write::{DumpForm, DumpOptions, write_dump};
 
 use crate::datadir::DataDir;
@@ -109,9 +111,10 @@ pub fn begin(
     let name = name_of(&beginning.dump);
     let reader = DumpReader::open(&beginning.dump)?;
     let read = reader.progress();
+    let keeps_preimages = beginning.keep_preimages || target.layer.needs_preimages();
     let mut gathered = Gathered::new(
         target.store.scratch().clone(),
-        (beginning.keep_preimages || target.layer.needs_preimages()).then(|| db.clone()),
+        PreimageRows::new(&target.store, keeps_preimages),
         (start.head.number(), expected),
         interrupt,
     );

@@ -2,14 +2,14 @@
 
 use super::{
     StateDumpError, Step,
-    gather::{Collected, Entry, Named, What},
+    gather::{Collected, Named},
     go_on,
-    initial::PreimageRows,
+    preimages::PreimageRows,
     sorted::Sorted,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use polytrie_kv::Store;
-use polytrie_state::{Account, StateLayer, hash_address, put_address_preimage, put_slot_preimage};
+use polytrie_state::{Account, StateLayer, hash_address};
 use std::{collections::HashMap, sync::atomic::AtomicBool};
 
 /// An account by its hash, with its slots by theirs.
@@ -68,12 +68,12 @@ impl PartialState {
         interrupt: &AtomicBool,
         progress: &mut dyn FnMut(Step),
     ) -> Result<(), StateDumpError> {
-        let mut preimages = PreimageRows::new(store, layer);
+        let mut preimages = PreimageRows::new(store, layer.needs_preimages());
         for (hash, address) in &self.preimages.addresses {
-            preimages.add(|batch| put_address_preimage(batch, hash, address))?;
+            preimages.add_address(hash, address)?;
         }
         for (hash, slot) in &self.preimages.slots {
-            preimages.add(|batch| put_slot_preimage(batch, hash, slot))?;
+            preimages.add_slot(hash, slot)?;
         }
         let mut collected = Collected::new(store.scratch().clone());
         for (hash, account, slots) in &self.accounts {
@@ -82,27 +82,21 @@ impl PartialState {
             {
                 collected.codes.add(account.code_hash, code)?;
             }
-            let named = Named { account: *account, storage_root: None, hashed: true };
-            let what = What::Account(Box::new(named));
-            collected.entries.add(Entry { account: *hash, what })?;
+            collected.add_account(*hash, Named::new(*account))?;
             for (slot, value) in slots {
-                collected.entries.add(Entry { account: *hash, what: What::Slot(*slot, *value) })?;
+                collected.add_slot(*hash, *slot, *value)?;
             }
         }
         collected.codes.write(0)?;
         for number in self.accounts()..accounts {
             go_on(interrupt)?;
             let address = Address::from_word(keccak256(number.to_be_bytes()));
-            let account = hash_address(&address);
-            preimages.add(|batch| put_address_preimage(batch, &account, &address))?;
-            let named = Named {
-                account: Account { balance: U256::ONE, ..Account::default() },
-                storage_root: None,
-                hashed: true,
-            };
-            collected.entries.add(Entry { account, what: What::Account(Box::new(named)) })?;
+            let hash = hash_address(&address);
+            preimages.add_address(&hash, &address)?;
+            let account = Account { balance: U256::ONE, ..Account::default() };
+            collected.add_account(hash, Named::new(account))?;
         }
-        preimages.write(0)?;
+        preimages.finish()?;
         let sorted = Sorted::new(&mut collected, interrupt, progress)?;
         let loaded = layer.load(&mut sorted.accounts());
         sorted.finish()?;

@@ -192,10 +192,9 @@ mod tests {
         for _ in 0..2 {
             let storage_root = Some(B256::repeat_byte(3));
             let named = Named { account: Account::default(), storage_root, hashed: false };
-            let slot = What::Slot(B256::repeat_byte(2), U256::ONE);
-            for what in [What::Account(Box::new(named)), slot] {
-                collected.entries.add(Entry { account: B256::repeat_byte(1), what }).unwrap();
-            }
+            let account = B256::repeat_byte(1);
+            collected.add_account(account, named).unwrap();
+            collected.add_slot(account, B256::repeat_byte(2), U256::ONE).unwrap();
         }
         let (never, mut progress) = (AtomicBool::new(false), |_: Step| {});
         let sorted = Sorted::new(&mut collected, &never, &mut progress).unwrap();

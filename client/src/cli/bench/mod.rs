@@ -57,59 +57,26 @@ fails_as!(CacheError [] {
     E::Interrupted(_) => Interrupted,
 });
 
-impl From<FixtureError> for Failure {
-    fn from(error: FixtureError) -> Self {
-        match error {
-            FixtureError::Cache(error) => error.into(),
-            FixtureError::Unknown(error) => error.into(),
-            FixtureError::Store(error) => error.into(),
-            FixtureError::State(error) => error.into(),
-            FixtureError::Fill(error) => (*error).into(),
-        }
-    }
-}
+fails_as!(FixtureError [Cache, Unknown, Store, State, Fill] {});
 
-impl From<GenerateError> for Failure {
-    fn from(error: GenerateError) -> Self {
-        match error {
-            GenerateError::Disk(error) => error.into(),
-            GenerateError::Write(error) => error.into(),
-            GenerateError::Fixture(error) => error.into(),
-            GenerateError::Genesis(error) => Self::Machine(error.to_string()),
-            GenerateError::Produce(ProduceError::Broken(error)) => error.into(),
-            GenerateError::Produce(error @ ProduceError::TooLarge { .. }) => {
-                Self::Usage(error.to_string())
-            }
-            GenerateError::Produce(error) => Self::Machine(error.to_string()),
-            GenerateError::Interrupted { .. } => Self::Interrupted(error.to_string()),
-        }
-    }
-}
+fails_as!(ProduceError [Broken] {
+    E::TooLarge { .. } => Usage,
+    _ => Machine,
+});
+
+fails_as!(GenerateError [Disk, Write, Fixture, Produce] {
+    E::Genesis(_) => Machine,
+    E::Interrupted { .. } => Interrupted,
+});
 
 fails_as!(GivenError [Chain, Blocks, Cache, Prestate, Write] {
     E::NothingTo(_) => Usage,
     E::Nothing | E::Gap { .. } | E::Sender { .. } => Invalid,
 });
 
-impl From<BenchError> for Failure {
-    fn from(error: BenchError) -> Self {
-        match error {
-            BenchError::Disk(error) => error.into(),
-            BenchError::Fixture(error) => error.into(),
-            BenchError::Generate(error) => error.into(),
-            BenchError::Given(error) => error.into(),
-            BenchError::Blocks(error) => (*error).into(),
-            BenchError::Chain(error) => (*error).into(),
-            BenchError::Store(error) => error.into(),
-            BenchError::State(error) => error.into(),
-            BenchError::Usage(text) => Self::Usage(text),
-            BenchError::Wrong(text) | BenchError::Refused(text) => Self::Invalid(text),
-            BenchError::Child { code: Some(1), .. } => Self::Invalid(error.to_string()),
-            BenchError::Child { code: Some(2), .. } => Self::Usage(error.to_string()),
-            BenchError::Child { .. } | BenchError::Process { .. } | BenchError::Kept { .. } => {
-                Self::Machine(error.to_string())
-            }
-            BenchError::Interrupted(_) => Self::Interrupted(error.to_string()),
-        }
-    }
-}
+fails_as!(BenchError [Disk, Fixture, Generate, Given, Blocks, Chain, Store, State] {
+    E::Usage(_) | E::Child { code: Some(2), .. } => Usage,
+    E::Wrong(_) | E::Refused(_) | E::Child { code: Some(1), .. } => Invalid,
+    E::Child { .. } | E::Process { .. } | E::Kept { .. } => Machine,
+    E::Interrupted(_) => Interrupted,
+});

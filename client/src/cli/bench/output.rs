@@ -7,7 +7,7 @@ use crate::{
         report::{html, write_csv},
     },
     blocks::OutputFile,
-    cli::output::{self, write_json, write_text},
+    cli::output::{self, write_json},
 };
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ impl<'a> Outputs<'a> {
         };
         let page = || -> Result<(), Failure> {
             let Some((page, data)) = page else { return Ok(()) };
-            write_text(page, &html::page(std::slice::from_ref(report)))?;
+            page.write_whole(&html::page(std::slice::from_ref(report)))?;
             write_json(data, report)
         };
         let json = || json.map_or(Ok(()), |file| write_json(file, report));

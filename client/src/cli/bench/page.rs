@@ -7,7 +7,7 @@ use super::{
 use crate::{
     bench::report::{html, read},
     blocks::OutputFile,
-    cli::output::{self, ResultArgs, write_text},
+    cli::output::{self, ResultArgs},
 };
 use clap::Args;
 use serde::Serialize;
@@ -46,12 +46,12 @@ pub(super) fn run(args: &PageArgs) -> Result<(), Failure> {
         &args.reports.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
     )?;
     if let (Some(path), Some(report)) = (&args.svg, reports.first()) {
-        write_text(OutputFile::create(path)?, &html::picture(report))?;
+        OutputFile::create(path)?.write_whole(&html::picture(report))?;
     }
     let page = args.html.as_ref().map(|dir| dir.join(PAGE));
     if let (Some(dir), Some(path)) = (&args.html, &page) {
         create_dir("--html", dir)?;
-        write_text(OutputFile::create(path)?, &html::page(&reports))?;
+        OutputFile::create(path)?.write_whole(&html::page(&reports))?;
     }
     let made = Made { page, svg: args.svg.clone() };
     let result = args.result.open()?;

@@ -12,7 +12,7 @@ use crate::{
         report::{columns, plot},
     },
     blocks::OutputFile,
-    cli::output::{self, write_json, write_text},
+    cli::output::{self, write_json},
 };
 use clap::Args;
 use std::{
@@ -103,7 +103,7 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
     let ended: Result<(), Failure> = ended.map_or(Ok(()), |error| Err(error.into()));
     let page = match (markdown, &args.svg) {
         (Some(file), Some(plots)) => {
-            link(plots, args).and_then(|link| write_text(file, &page(&all, &link)))
+            link(plots, args).and_then(|link| Ok(file.write_whole(&page(&all, &link))?))
         }
         _ => Ok(()),
     };
@@ -142,12 +142,12 @@ fn show(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
 fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
     if let Some(dir) = &args.html {
         let file = OutputFile::create(dir.join(format!("{}.html", replication.id)))?;
-        write_text(file, &replication.html())?;
+        file.write_whole(&replication.html())?;
     }
     if let Some(dir) = &args.svg {
         for (name, drawing) in replication.plots() {
             let file = OutputFile::create(dir.join(format!("{name}.svg")))?;
-            write_text(file, &plot::standalone(&drawing.svg(WIDTH)))?;
+            file.write_whole(&plot::standalone(&drawing.svg(WIDTH)))?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use super::{Failure, measure::MeasureArgs, output::create_json};
 use crate::{
     bench::worst::{Case, WorstSpec},
     blocks::OutputFile,
-    cli::output::{self, write_json, write_text},
+    cli::output::{self, write_json},
     layers::values::parse_bytes,
 };
 use clap::Args;
@@ -93,7 +93,8 @@ pub(super) fn run(args: &WorstArgs) -> Result<(), Failure> {
     let svg = args.svg.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.equipped()?;
     let report = comparison.worst(&spec, &cases, &args.gas, args.merge)?;
-    let svg = svg.map_or(Ok(()), |file| write_text(file, &report.heat_map()));
+    let svg =
+        svg.map_or(Ok(()), |file| file.write_whole(&report.heat_map()).map_err(Failure::from));
     let json = json.map_or(Ok(()), |file| write_json(file, &report));
     let table = match output::takes_stdout(args.json.as_deref()) {
         true => Ok(()),

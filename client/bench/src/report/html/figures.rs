@@ -5,7 +5,7 @@ use super::{
         LayerSummary, Report,
         plot::{Bar, Bars, COLOURS, Line, Lines, Part, escape, grouped, short},
     },
-    figure, name, words,
+    figure, mebibytes, name, words,
 };
 use polytrie_node::words::counted;
 
@@ -169,15 +169,14 @@ fn writes(report: &Report) -> String {
 
 fn disk(report: &Report) -> String {
     let bars = bars(report, "Size of the store", |layer| {
-        let mebibytes = layer.disk_bytes as f64 / f64::from(1 << 20);
-        (mebibytes, format!("{} MiB", grouped(mebibytes)))
+        let size = mebibytes(layer.disk_bytes);
+        (size, format!("{} MiB", grouped(size)))
     });
     figure(|width| bars.svg(width), "Size of the store after the run, everything included.")
 }
 
 fn memory(report: &Report) -> String {
     let bars = bars(report, "Memory at the end of the run", |layer| {
-        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let own = mebibytes(layer.own_rss_bytes);
         (
             own,

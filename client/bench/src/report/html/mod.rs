@@ -6,6 +6,7 @@ mod words;
 use super::{
     LayerSummary, Report,
     difference::other_conditions,
+    gibibytes, mebibytes,
     plot::{self, Bar, escape, grouped, marked, short},
 };
 use crate::measure::Proofs;
@@ -172,7 +173,7 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
     }
     let row = |layer: &LayerSummary| {
         let spread = &layer.throughput.spread;
-        let mebibytes = |bytes: u64| grouped(bytes as f64 / f64::from(1 << 20));
+        let mebibytes = |bytes| grouped(mebibytes(bytes));
         let mut cells = vec![
             name(layer, report),
             grouped(spread.median),
@@ -225,7 +226,7 @@ fn name(layer: &LayerSummary, report: &Report) -> String {
 /// Returns machine, versions and limits.
 fn conditions(report: &Report) -> String {
     let machine = &report.machine;
-    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    let gib = |bytes: u64| format!("{:.1} GiB", gibibytes(bytes));
     let mut rows = vec![
         ("Machine", format!("{}, {} cores, {}", machine.cpu, machine.cores, machine.system)),
         ("Memory", gib(machine.memory_bytes)),

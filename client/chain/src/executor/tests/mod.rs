@@ -97,6 +97,20 @@ impl World {
         self.spec.rules(self.header.number, self.header.timestamp, merged)
     }
 
+    /// Returns a block of these transactions and senders.
+    fn block<'a>(
+        &'a self,
+        transactions: &'a [TxEnvelope],
+        senders: &'a [Address],
+    ) -> BlockToExecute<'a> {
+        BlockToExecute {
+            coinbase: None,
+            transactions,
+            senders: Senders::known(senders),
+            ..BlockToExecute::to_fill(&self.header, None)
+        }
+    }
+
     fn run(&self, transactions: &[TxEnvelope]) -> Result<(Executed, Oracle), ExecuteError> {
         self.run_with(transactions, &[], None)
     }
@@ -109,17 +123,7 @@ impl World {
     ) -> Result<(Executed, Oracle), ExecuteError> {
         let mut session = self.session();
         let senders = vec![SENDER; transactions.len()];
-        let block = BlockToExecute {
-            header: &self.header,
-            coinbase: None,
-            transactions,
-            senders: Senders::known(&senders),
-            authorities: &[],
-            accesses: &[],
-            listed: None,
-            ommers,
-            withdrawals,
-        };
+        let block = BlockToExecute { ommers, withdrawals, ..self.block(transactions, &senders) };
         let hashes = |_| None;
         let executed =
             Executor::new(1 << 20).execute_block(&mut session, self.rules(), &hashes, block)?;
@@ -439,17 +443,7 @@ fn blockhash_asks_for_the_last_256_ancestors_only() {
     let ask = |number: u64| {
         let input = U256::from(number).to_be_bytes_vec().into();
         let transactions = [legacy(0, TxKind::Call(CONTRACT), 0, input)];
-        let block = BlockToExecute {
-            header: &world.header,
-            coinbase: None,
-            transactions: &transactions,
-            senders: Senders::known(&[SENDER]),
-            authorities: &[],
-            accesses: &[],
-            listed: None,
-            ommers: &[],
-            withdrawals: None,
-        };
+        let block = world.block(&transactions, &[SENDER]);
         let mut session = world.session();
         let result = Executor::new(0).execute_block(&mut session, world.rules(), &Hashes, block);
         result.map(|_| session.slot(&CONTRACT, &U256::ZERO).unwrap())
@@ -498,17 +492,7 @@ fn an_account_whose_code_is_lost_is_not_traced() {
 #[test]
 fn senders_must_match_transactions() {
     let world = World::at(Fork::Byzantium, vec![]);
-    let block = BlockToExecute {
-        header: &world.header,
-        coinbase: None,
-        transactions: &[],
-        senders: Senders::known(&[SENDER]),
-        authorities: &[],
-        accesses: &[],
-        listed: None,
-        ommers: &[],
-        withdrawals: None,
-    };
+    let block = world.block(&[], &[SENDER]);
     let mut session = world.session();
     let error =
         Executor::new(0).execute_block(&mut session, world.rules(), &|_| None, block).unwrap_err();

@@ -87,17 +87,7 @@ fn the_contracts_of_requests_may_be_deployed_in_the_first_block_of_prague() {
         let mut session = world.session();
         let mut executor = Executor::new(0).with_system_contracts(moved);
         let senders = vec![SENDER; transactions.len()];
-        let block = BlockToExecute {
-            header: &world.header,
-            coinbase: None,
-            transactions,
-            senders: Senders::known(&senders),
-            authorities: &[],
-            accesses: &[],
-            listed: None,
-            ommers: &[],
-            withdrawals: None,
-        };
+        let block = world.block(transactions, &senders);
         executor.execute_block(&mut session, world.rules(), &|_| None, block)
     };
     assert!(matches!(
@@ -114,17 +104,7 @@ fn system_contracts_are_called_where_they_stand() {
     let moved = SystemContracts { history: CONTRACT, ..SystemContracts::default() };
     let mut world = World::at(Fork::Prague, vec![contract(CONTRACT, code, &[])]);
     world.header.parent_hash = B256::repeat_byte(7);
-    let block = BlockToExecute {
-        header: &world.header,
-        coinbase: None,
-        transactions: &[],
-        senders: Senders::known(&[]),
-        authorities: &[],
-        accesses: &[],
-        listed: None,
-        ommers: &[],
-        withdrawals: None,
-    };
+    let block = world.block(&[], &[]);
     let mut session = world.session();
     let mut executor = Executor::new(0).with_system_contracts(moved);
     executor.execute_block(&mut session, world.rules(), &|_| None, block).unwrap();

@@ -3,7 +3,6 @@
 //! A transaction with blobs travels with its sidecar (EIP-4844, EIP-7594), which the node does not make. Blob fields
 //! that the node would lose are refused.
 
-use super::fees::blob_base_fee;
 use crate::rpc::{
     Rpc,
     args::Args,
@@ -80,7 +79,7 @@ pub(super) fn complete(rpc: &Rpc, request: &mut TransactionRequest) -> RpcResult
     if !matches!(request.to, Some(TxKind::Call(_))) {
         return Err(RpcError::params("a blob transaction cannot create a contract; name its `to`"));
     }
-    let fee = || blob_base_fee(rpc, &rpc.node.view()).saturating_mul(2);
+    let fee = || rpc.next_fees().blob.saturating_mul(2);
     request.max_fee_per_blob_gas.get_or_insert_with(fee);
     Ok(())
 }

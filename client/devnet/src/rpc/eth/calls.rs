@@ -18,8 +18,9 @@ use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest, state::StateOverri
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::executor::{
     Console,
-    sandbox::{self, AccessListInspector, CallError, CallOutcome, CallRequest, Observer, Sandbox},
+    sandbox::{self, AccessListInspector, CallError, CallOutcome, Observer, Sandbox},
 };
+use polytrie_chainspec::Rules;
 use serde_json::{Value, json};
 
 /// Gas that a plain transfer uses.
@@ -87,16 +88,15 @@ pub(super) fn check_base_fee(overrides: &Value) -> RpcResult<()> {
     }
 }
 
-/// Returns a sandbox at a block, with the state overrides applied.
+/// Returns a sandbox at a block, with the state overrides applied under the rules of a call.
 fn sandbox_at(
     rpc: &Rpc,
     at: &At,
+    rules: &Rules<'_>,
     state: Option<&StateOverride>,
-    block: Option<&BlockOverrides>,
 ) -> RpcResult<Sandbox> {
-    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
+    let mut sandbox = at.sandbox(rpc);
     if let Some(overrides) = state {
-        let rules = rpc.rules_under(&at.header, at.merged, block);
         sandbox.override_state(rules.spec_id(), overrides)?;
     }
     Ok(sandbox)
@@ -110,25 +110,9 @@ pub(in crate::rpc) fn run_call<I: Observer>(
     observer: I,
 ) -> RpcResult<(CallOutcome, I)> {
     let at = rpc.at(view, args.block)?;
-    let mut sandbox = sandbox_at(rpc, &at, args.state.as_ref(), args.environment.as_ref())?;
-    let request = request_at(rpc, &at, args.request, args.environment.as_ref());
-    Ok(sandbox::call(&mut sandbox, request, observer)?)
-}
-
-fn request_at<'a>(
-    rpc: &'a Rpc,
-    at: &'a At,
-    request: TransactionRequest,
-    block: Option<&'a BlockOverrides>,
-) -> CallRequest<'a> {
-    CallRequest {
-        header: &at.header,
-        rules: rpc.rules_under(&at.header, at.merged, block),
-        request,
-        block,
-        gas_cap: Some(rpc.limits.gas_cap),
-        commit: false,
-    }
+    let call = rpc.call_in(&at.header, at.merged, args.request, args.environment.as_ref());
+    let mut sandbox = sandbox_at(rpc, &at, &call.rules, args.state.as_ref())?;
+    Ok(sandbox::call(&mut sandbox, call, observer)?)
 }
 
 fn call(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
@@ -158,7 +142,7 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
         cap = cap.min(alloy_eips::eip7825::MAX_TX_GAS_LIMIT_OSAKA);
     }
     let mut high = wanted.min(cap);
-    let mut sandbox = sandbox_at(rpc, &at, state.as_ref(), environment.as_ref())?;
+    let mut sandbox = sandbox_at(rpc, &at, &rules, state.as_ref())?;
 
     // Before London the EIP-1559 fees of a request are ignored.
     let offered = request.max_fee_per_gas.filter(|_| rules.is(EthereumHardfork::London));
@@ -178,7 +162,7 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
     let mut attempt = |gas: u64, prints: bool| -> RpcResult<Option<CallOutcome>> {
         let mut wanted = request.clone();
         wanted.gas = Some(gas);
-        let call = request_at(rpc, &at, wanted, environment.as_ref());
+        let call = rpc.call_in(&at.header, at.merged, wanted, environment.as_ref());
         match sandbox::call(&mut sandbox, call, Console::new(prints)) {
             Ok((outcome, mut console)) => {
                 rpc.node.tell_printed("eth_estimateGas", &console.take());

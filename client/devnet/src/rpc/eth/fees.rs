@@ -2,7 +2,7 @@
 
 use super::logs::LIMIT;
 use crate::{
-    View,
+    BlockFees,
     rpc::{
         Methods, Rpc,
         args::{Args, Number},
@@ -11,7 +11,6 @@ use crate::{
     },
 };
 use alloy_consensus::{Header, ReceiptEnvelope, Transaction, TxEnvelope};
-use alloy_primitives::U256;
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
 
@@ -25,34 +24,20 @@ const MAX_PERCENTILES: usize = 100;
 const SUGGESTED_TIP: u64 = 1_000_000_000;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
-    methods.add("eth_gasPrice", gas_price)?;
+    methods.add("eth_gasPrice", |rpc, _| {
+        Ok(quantity(rpc.next_fees().base.saturating_add(SUGGESTED_TIP)))
+    })?;
     methods.add("eth_maxPriorityFeePerGas", |_, _| Ok(quantity(SUGGESTED_TIP)))?;
-    methods.add("eth_baseFee", base_fee)?;
-    methods.add("eth_blobBaseFee", blob_fee)?;
+    methods.add("eth_baseFee", |rpc, _| Ok(quantity(rpc.next_fees().base)))?;
+    methods.add("eth_blobBaseFee", |rpc, _| Ok(quantity(rpc.next_fees().blob)))?;
     methods.add("eth_feeHistory", fee_history)
 }
 
-/// Returns the base fee of the next block in wei; 0 before London.
-pub(in crate::rpc) fn next_base_fee(rpc: &Rpc, view: &View) -> u64 {
-    rpc.node.next_fees(view).base
-}
-
-/// Returns the fee for a unit of blob gas in the next block, in wei; 0 before Cancun.
-pub(super) fn blob_base_fee(rpc: &Rpc, view: &View) -> u128 {
-    rpc.node.next_fees(view).blob
-}
-
-fn gas_price(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
-    let base = next_base_fee(rpc, &rpc.node.view());
-    Ok(quantity(base.saturating_add(SUGGESTED_TIP)))
-}
-
-fn base_fee(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
-    Ok(quantity(next_base_fee(rpc, &rpc.node.view())))
-}
-
-fn blob_fee(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
-    Ok(quantity(U256::from(blob_base_fee(rpc, &rpc.node.view()))))
+impl Rpc {
+    /// Returns the fees of the next block.
+    pub(super) fn next_fees(&self) -> BlockFees {
+        self.node.next_fees(&self.node.view())
+    }
 }
 
 fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
@@ -148,7 +133,7 @@ struct History {
 impl History {
     fn push_fees(&mut self, base: u64, blob: u128) {
         self.base_fees.push(quantity(base));
-        self.blob_fees.push(quantity(U256::from(blob)));
+        self.blob_fees.push(quantity(blob));
     }
 
     /// Adds the fees of a block, and the part of its gas that was used.
@@ -181,7 +166,7 @@ fn rewards(
             gas += used;
             gas >= threshold
         });
-        quantity(U256::from(reached.or(tips.last()).map_or(0, |(tip, _)| *tip)))
+        quantity(reached.or(tips.last()).map_or(0, |(tip, _)| *tip))
     };
     percentiles.iter().map(at).collect()
 }

@@ -25,7 +25,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use std::sync::Arc;
 
 /// Error code of a request or an answer that exceeds a limit.
-pub(super) const LIMIT: i32 = -32005;
+pub(in crate::rpc) const LIMIT: i32 = -32005;
 
 /// Maximum number of bytes of a log in an answer, without its topics and data.
 const LOG: usize = 512;
@@ -94,7 +94,8 @@ fn ends(rpc: &Rpc, view: &View, filter: &Filter) -> RpcResult<(u64, u64)> {
     }
 }
 
-fn reversed(from: u64, to: u64) -> RpcError {
+/// Returns the error of a range of blocks that ends before it begins.
+pub(in crate::rpc) fn reversed(from: u64, to: u64) -> RpcError {
     RpcError::params(format!("invalid block range: it begins at {from} and ends at {to}"))
 }
 

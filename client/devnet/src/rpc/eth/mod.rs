@@ -15,11 +15,10 @@ mod transactions;
 mod typed_data;
 
 pub(super) use calls::check_environment;
-pub(super) use fees::next_base_fee;
 pub(super) use log_filter::LogFilter;
-pub(super) use logs::{check_future, logs_of_block, removed_logs};
+pub(super) use logs::{LIMIT, check_future, logs_of_block, removed_logs, reversed};
 pub(super) use send::{SEND_RAW, WAITING, decode, recovered, register_for_owner, submit_all};
-pub(super) use state::MAX_SLOTS;
+pub(super) use state::slots;
 pub(super) use transactions::{raw as raw_transaction, with_hash as transaction};
 
 use super::Methods;

@@ -6,7 +6,7 @@ use super::{
     typed_data,
 };
 use crate::{
-    Added, MiningMode, PoolError, PoolTransaction, impersonate,
+    Added, MiningMode, PoolTransaction, impersonate,
     rpc::{
         Methods, Rpc, RpcState,
         args::{Args, Number},
@@ -177,15 +177,13 @@ fn gap(hash: &B256) -> RpcError {
 }
 
 fn send_raw(rpc: &Rpc, args: &mut Args) -> RpcResult<Added> {
-    let bytes: Bytes = args.next()?;
-    let tx = decode(&bytes)?;
-    Ok(rpc.node.submit(PoolTransaction::signed(tx).map_err(pool_error)?)?)
+    Ok(rpc.node.submit(recovered(args)?)?)
 }
 
-/// Decodes the transaction in the parameters of `eth_sendRawTransaction`, and recovers its sender.
-pub(in crate::rpc) fn recovered(params: &Params<'_>) -> RpcResult<PoolTransaction> {
-    let bytes: Bytes = Args::new(params)?.next()?;
-    PoolTransaction::signed(decode(&bytes)?).map_err(pool_error)
+/// Takes the transaction in the parameters of `eth_sendRawTransaction`, and recovers its sender.
+pub(in crate::rpc) fn recovered(args: &mut Args) -> RpcResult<PoolTransaction> {
+    let bytes: Bytes = args.next()?;
+    Ok(PoolTransaction::signed(decode(&bytes)?)?)
 }
 
 /// Submits the transactions of a batch that were decoded. Returns the hash or the error of each, without waiting until
@@ -224,10 +222,6 @@ pub(in crate::rpc) fn decode(mut bytes: &[u8]) -> RpcResult<TxEnvelope> {
     Ok(tx)
 }
 
-fn pool_error(error: PoolError) -> RpcError {
-    crate::NodeError::from(error).into()
-}
-
 /// Builds, signs and submits the transaction of a request, for an account of the node or an impersonated one.
 fn send_signed(rpc: &Rpc, args: &mut Args) -> RpcResult<Added> {
     let request = blobs::to_send(args)?;
@@ -264,7 +258,7 @@ fn resend(rpc: &Rpc, args: &mut Args) -> RpcResult<Added> {
     }
     request.gas = gas.filter(|gas| *gas > 0).or(request.gas);
     let tx = signed(rpc, with_nonce(rpc, request, &from)?, from)?;
-    Ok(rpc.node.submit(PoolTransaction::local(tx).map_err(pool_error)?)?)
+    Ok(rpc.node.submit(PoolTransaction::local(tx)?)?)
 }
 
 /// Completes the transaction of a request, signs it with `sign`, and submits it.
@@ -278,7 +272,7 @@ fn send(
     // Concurrent requests must not get the same nonce.
     let _chosen = request.nonce.is_none().then(|| rpc.nonces.lock());
     let tx = sign(rpc, with_nonce(rpc, request, &from)?, from)?;
-    Ok(rpc.node.submit(PoolTransaction::local(tx).map_err(pool_error)?)?)
+    Ok(rpc.node.submit(PoolTransaction::local(tx)?)?)
 }
 
 /// Signs a transaction with an account of the node, or marks it as sent by an impersonated one.
@@ -364,7 +358,7 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<Transaction
         ));
     }
     let view = rpc.node.view();
-    let base_fee = super::next_base_fee(rpc, &view);
+    let base_fee = rpc.node.next_fees(&view).base;
     if request.gas_price.is_none() {
         let london = view.head.header.base_fee_per_gas.is_some();
         if london && matches!(request.transaction_type, Some(0 | 1)) && !has_1559 {

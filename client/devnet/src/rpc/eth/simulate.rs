@@ -13,13 +13,13 @@ use crate::{
 };
 use alloy_consensus::{
     Block, BlockBody, EMPTY_OMMER_ROOT_HASH, Eip658Value, Header, Receipt, ReceiptEnvelope,
-    Sealable, Sealed, Transaction, TxEnvelope, TxReceipt, TxType, proofs,
+    Sealable, Sealed, Transaction, TxEnvelope, TxReceipt, proofs,
 };
 use alloy_eips::eip4895::Withdrawal;
 use alloy_hardforks::{EthereumHardfork, EthereumHardforks, ForkCondition};
 use alloy_primitives::{Address, B256, Bloom, Signature, TxKind, U256};
 use alloy_rpc_types_eth::{
-    BlockOverrides, Log as RpcLog, TransactionRequest,
+    BlockOverrides, TransactionRequest,
     simulate::{SimBlock, SimulatePayload},
 };
 use jsonrpsee::core::RegisterMethodError;
@@ -164,7 +164,7 @@ fn run_all(
     options: Options,
     roots: &mut Roots,
 ) -> RpcResult<Vec<Value>> {
-    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
+    let mut sandbox = at.sandbox(rpc);
     sandbox.record();
     let mut parent = at.header.clone();
     // The chain does not have the pending block.
@@ -418,15 +418,8 @@ fn receipt(called: &Called, cumulative_gas_used: u64, root: B256) -> ReceiptEnve
         },
         cumulative_gas_used,
         logs: called.outcome.logs.clone(),
-    }
-    .with_bloom();
-    match called.tx.tx_type() {
-        TxType::Legacy => ReceiptEnvelope::Legacy(receipt),
-        TxType::Eip2930 => ReceiptEnvelope::Eip2930(receipt),
-        TxType::Eip1559 => ReceiptEnvelope::Eip1559(receipt),
-        TxType::Eip4844 => ReceiptEnvelope::Eip4844(receipt),
-        TxType::Eip7702 => ReceiptEnvelope::Eip7702(receipt),
-    }
+    };
+    ReceiptEnvelope::from_typed(called.tx.tx_type(), receipt)
 }
 
 fn answer(
@@ -449,23 +442,13 @@ fn answer(
 
 fn call_answer(header: &Sealed<Header>, index: usize, called: Called) -> RpcResult<Value> {
     let Called { tx, outcome, logs, .. } = called;
-    let hash: B256 = *tx.tx_hash();
-    let mut shown = Vec::with_capacity(logs.len());
-    for (log_index, inner) in logs {
-        shown.push(convert::json_of(&RpcLog {
-            inner,
-            block_hash: Some(header.hash()),
-            block_number: Some(header.number),
-            block_timestamp: Some(header.timestamp),
-            transaction_hash: Some(hash),
-            transaction_index: Some(index as u64),
-            log_index: Some(log_index),
-            removed: false,
-        })?);
-    }
+    let logs: Vec<_> = logs
+        .into_iter()
+        .map(|(log_index, inner)| convert::log(header, (tx.tx_hash(), index), log_index, inner))
+        .collect();
     let mut answer = json!({
         "returnData": outcome.output,
-        "logs": shown,
+        "logs": logs,
         "gasUsed": quantity(outcome.gas_used),
         "maxUsedGas": quantity(outcome.gas_spent),
         "status": quantity(u8::from(outcome.success)),

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Maximum number of slots of one request.
-pub(in crate::rpc) const MAX_SLOTS: usize = 1024;
+const MAX_SLOTS: usize = 1024;
 
 /// Maximum number of characters, with 0x, of a key shorter than 32 bytes.
 const WORD_KEY: usize = 2 + 2 * 31;
@@ -79,9 +79,7 @@ fn storage_values(rpc: &Rpc, args: &mut Args) -> RpcResult<BTreeMap<Address, Vec
     if wanted.is_empty() {
         return Err(RpcError::params("empty request"));
     }
-    if wanted.values().map(Vec::len).sum::<usize>() > MAX_SLOTS {
-        return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
-    }
+    expect_few(wanted.values().map(Vec::len).sum())?;
     let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
     let mut values = BTreeMap::new();
     for (address, slots) in wanted {
@@ -94,22 +92,29 @@ fn storage_values(rpc: &Rpc, args: &mut Args) -> RpcResult<BTreeMap<Address, Vec
     Ok(values)
 }
 
+/// Refuses a request for too many slots.
+fn expect_few(slots: usize) -> RpcResult<()> {
+    match slots > MAX_SLOTS {
+        true => Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})"))),
+        false => Ok(()),
+    }
+}
+
+/// Parses the slots of a request for a proof.
+pub(in crate::rpc) fn slots(keys: &[String]) -> RpcResult<Vec<U256>> {
+    expect_few(keys.len())?;
+    keys.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect()
+}
+
 /// `eth_getProof`: a proof as EIP-1186 defines it, of a layer whose commitment is the state root.
 fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let address: Address = args.next()?;
     let keys: Vec<String> = args.next()?;
-    if keys.len() > MAX_SLOTS {
-        return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
-    }
-    let slots = keys.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
+    let slots = slots(&keys)?;
     let id = args.optional_block()?;
-    let node = &rpc.node;
-    if !node.kind().canonical {
-        return Err(RpcError::unsupported(format!(
-            "the state layer `{}` has no Merkle Patricia trie, so there are no proofs as EIP-1186 defines them; call polytrie_getProof for the layer's own",
-            node.kind().name
-        )));
-    }
+    rpc.expect_trie(
+        ", so there are no proofs as EIP-1186 defines them; call polytrie_getProof for the layer's own",
+    )?;
     let mut proof = rpc.proof(&address, &slots, id)?.0.proof;
     // As in geth, keys of 32 bytes are shown in full, and others as numbers.
     let storage = proof.get_mut("storageProof").and_then(Value::as_array_mut);
@@ -124,13 +129,7 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
     let address: Address = args.next()?;
     let id = args.optional_block()?;
-    let node = &rpc.node;
-    if !node.kind().canonical {
-        return Err(RpcError::unsupported(format!(
-            "the state layer `{}` has no Merkle Patricia trie, so an account has no storage root; call eth_getAccountInfo for the rest",
-            node.kind().name
-        )));
-    }
+    rpc.expect_trie(", so an account has no storage root; call eth_getAccountInfo for the rest")?;
     // All fields are in the proof, so that they belong to one block.
     let proof = rpc.proof(&address, &[], id)?.0.proof;
     let proof = serde_json::from_value::<EIP1186AccountProofResponse>(proof)
@@ -141,6 +140,18 @@ fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
 }
 
 impl Rpc {
+    /// Refuses a request that only a layer with a Merkle Patricia trie can answer; `then` says what follows without one.
+    pub(in crate::rpc) fn expect_trie(&self, then: &str) -> RpcResult<()> {
+        let kind = self.node.kind();
+        match kind.canonical {
+            true => Ok(()),
+            false => Err(RpcError::unsupported(format!(
+                "the state layer `{}` has no Merkle Patricia trie{then}",
+                kind.name
+            ))),
+        }
+    }
+
     /// Returns a proof of the state layer after a block of the chain, and the commitment against which it verifies.
     pub(in crate::rpc) fn proof(
         &self,

@@ -15,22 +15,14 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         receipt(rpc, &hash)
     })?;
     methods.add("eth_getRawTransactionByHash", raw_by_hash)?;
-    methods.add("eth_getTransactionByBlockNumberAndIndex", |rpc, args| {
-        let tag = args.tag()?;
-        in_block(rpc, tag.into(), args)
-    })?;
-    methods.add("eth_getTransactionByBlockHashAndIndex", |rpc, args| {
-        let hash: B256 = args.hash()?;
-        in_block(rpc, hash.into(), args)
-    })?;
-    methods.add("eth_getRawTransactionByBlockNumberAndIndex", |rpc, args| {
-        let tag = args.tag()?;
-        raw_in_block(rpc, tag.into(), args)
-    })?;
-    methods.add("eth_getRawTransactionByBlockHashAndIndex", |rpc, args| {
-        let hash: B256 = args.hash()?;
-        raw_in_block(rpc, hash.into(), args)
-    })?;
+    methods.add_by(
+        ["eth_getTransactionByBlockNumberAndIndex", "eth_getTransactionByBlockHashAndIndex"],
+        in_block,
+    )?;
+    methods.add_by(
+        ["eth_getRawTransactionByBlockNumberAndIndex", "eth_getRawTransactionByBlockHashAndIndex"],
+        raw_in_block,
+    )?;
     methods.add_heavy("eth_pendingTransactions", pending)
 }
 
@@ -82,9 +74,7 @@ fn raw_in_block(rpc: &Rpc, id: BlockId, args: &mut Args) -> RpcResult<Option<Byt
 pub(super) fn receipt(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Value>> {
     let view = rpc.node.view();
     let Some((found, index)) = rpc.transaction(&view, hash)? else { return Ok(None) };
-    let receipts = rpc.receipts(&view, &found)?;
-    let blob_fee = rpc.node.spec().blob_fee(&found.header);
-    convert::receipt(&found, index, receipts, blob_fee)
+    convert::receipt(rpc, &found, index, rpc.receipts(&view, &found)?)
 }
 
 fn raw_by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Bytes>> {

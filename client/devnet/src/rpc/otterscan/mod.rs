@@ -8,7 +8,7 @@ use super::{
     convert::{self, gas_used},
     error::{RpcError, RpcResult},
     lookup::Found,
-    replay::{is_merged, replay_all, replay_one, traced},
+    replay::{replay_all, replay_one, traced},
 };
 use crate::View;
 use alloy_consensus::Transaction;
@@ -107,8 +107,7 @@ fn details(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Value>> {
 
 /// Returns the new ether that a block issued.
 fn issuance(rpc: &Rpc, found: &Found) -> Value {
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    let rewards = block_rewards(rules, &found.header, &found.block.body.ommers);
+    let rewards = block_rewards(rpc.rules_of(found), &found.header, &found.block.body.ommers);
     let mut paid = rewards.into_iter().map(|(_, wei)| wei);
     let for_block = paid.next().unwrap_or_default();
     let for_ommers: U256 = paid.sum();
@@ -126,7 +125,7 @@ fn block_transactions(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let size = page_size(args)?;
     let view = rpc.node.view();
     let Some(found) = rpc.stored(&view, id)? else { return Ok(None) };
-    let mut receipts = receipts(rpc, &view, &found)?;
+    let mut receipts = convert::stored_receipts(rpc, &view, &found)?;
     let count = receipts.len();
     let end = count.saturating_sub(page.saturating_mul(size));
     let range = end.saturating_sub(size)..end;
@@ -162,12 +161,6 @@ fn shorten(transaction: &mut Value) {
 fn without_logs(receipt: &mut Value) {
     receipt["logs"] = Value::Null;
     receipt["logsBloom"] = Value::Null;
-}
-
-fn receipts(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Vec<Value>> {
-    let receipts = rpc.receipts(view, found)?;
-    let blob_fee = rpc.node.spec().blob_fee(&found.header);
-    convert::receipts(found, receipts, blob_fee)
 }
 
 /// Returns the calls of a transaction of the chain.

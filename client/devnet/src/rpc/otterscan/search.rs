@@ -3,7 +3,7 @@
 //! There is no index for this: the search goes through the blocks. It executes those whose parent's state is kept
 //! again, to find calls between contracts as well.
 
-use super::{frames_of_block, gas_used, genesis, page_size, receipts, shorten};
+use super::{frames_of_block, gas_used, genesis, page_size, shorten};
 use crate::{
     View,
     rpc::{
@@ -11,6 +11,7 @@ use crate::{
         args::{Args, Number},
         convert::{self, quantity},
         error::{RpcError, RpcResult},
+        eth::LIMIT,
         lookup::Found,
     },
 };
@@ -79,7 +80,7 @@ impl Seen {
         if rpc.in_time().is_err() {
             let seen = self.0 - 1;
             return Err(RpcError::new(
-                -32005,
+                LIMIT,
                 format!(
                     "the search took longer than a request may, and had looked through {seen} blocks; start the node with a larger --rpc.evmtimeout"
                 ),
@@ -88,7 +89,7 @@ impl Seen {
         let limit = rpc.limits.log_blocks;
         if self.0 > limit {
             return Err(RpcError::new(
-                -32005,
+                LIMIT,
                 format!("{limit} blocks were looked through, and no more are at once"),
             ));
         }
@@ -106,7 +107,7 @@ fn hits_of_block(rpc: &Rpc, view: &View, number: u64, address: &Address) -> RpcR
         return Ok(Vec::new());
     }
     let timestamp = quantity(found.header.timestamp);
-    let receipts = receipts(rpc, view, &found)?;
+    let receipts = convert::stored_receipts(rpc, view, &found)?;
     let mut hits = Vec::new();
     for index in indexes {
         let tx = found.block.body.transactions[index].clone();

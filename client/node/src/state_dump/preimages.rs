@@ -1,0 +1,69 @@
+//! Addresses and slots that are kept beside their hashes while a layer is filled.
+
+use alloy_primitives::{Address, B256, U256};
+use polytrie_kv::{Batch, Result, Store};
+use polytrie_state::{put_address_preimage, put_slot_preimage};
+use std::mem;
+
+/// Number of bytes of rows that are written at once.
+const PORTION: usize = 16 << 20;
+
+/// Addresses and slots to be written into a store, if they are wanted there.
+pub struct PreimageRows<'a> {
+    store: Option<&'a Store>,
+    batch: Batch,
+}
+
+polytrie_kv::debug_fields!(PreimageRows['_] {});
+
+impl<'a> PreimageRows<'a> {
+    /// Returns the rows of a store. Unless they are wanted, nothing is written.
+    pub fn new(store: &'a Store, are_wanted: bool) -> Self {
+        Self { store: are_wanted.then_some(store), batch: Batch::new() }
+    }
+
+    /// Adds an address under its hash.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store fails.
+    pub fn add_address(&mut self, hash: &B256, address: &Address) -> Result<()> {
+        self.add(|batch| put_address_preimage(batch, hash, address))
+    }
+
+    /// Adds a slot under its hash.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store fails.
+    pub fn add_slot(&mut self, hash: &B256, slot: &U256) -> Result<()> {
+        self.add(|batch| put_slot_preimage(batch, hash, slot))
+    }
+
+    fn add(&mut self, put: impl FnOnce(&mut Batch)) -> Result<()> {
+        if self.store.is_none() {
+            return Ok(());
+        }
+        put(&mut self.batch);
+        self.write(PORTION)
+    }
+
+    /// Writes the remaining rows.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store fails.
+    pub fn finish(mut self) -> Result<()> {
+        self.write(0)
+    }
+
+    /// Writes the rows if they have more than `most` bytes.
+    fn write(&mut self, most: usize) -> Result<()> {
+        if let Some(store) = self.store
+            && self.batch.byte_len() > most
+        {
+            store.engine_write(&mem::take(&mut self.batch))?;
+        }
+        Ok(())
+    }
+}
