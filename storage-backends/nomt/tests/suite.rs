@@ -120,3 +120,18 @@ fn the_hash_table_grows() {
         fs::remove_dir_all(factory.files()).expect("the files are there");
     }
 }
+
+/// A crash while the crate notes that its hash table grows leaves files that open.
+#[test]
+fn a_note_of_growth_that_is_not_whole_is_dropped() {
+    let history = History::random(24, 3);
+    for length in [0, 7, 16] {
+        let (dir, engine) = (directory(), memory());
+        let factory = Nomt::in_dir(dir.path());
+        drop(begun(&factory, engine.clone(), &STORE_IN_STEP, &history));
+        fs::write(factory.files().join("ht.rehashing-marker"), vec![0; length]).expect("a file");
+        let mut driver = opened(&factory, &engine);
+        driver.run(&history.blocks[0]).expect("a block");
+        assert_clean(&driver, "opened");
+    }
+}

@@ -10,7 +10,7 @@ use polytrie_kv::{
 use polytrie_state::{Result, StateError};
 use std::{
     fmt::Display,
-    fs::File,
+    fs::{self, File},
     path::{Path, PathBuf},
     sync::OnceLock,
     thread,
@@ -22,6 +22,10 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The beginning of the crate's message if it cannot get the lock.
 const LOCKED: &str = "Failed to lock directory";
+/// The beginning of the crate's message if its note that the hash table grows is not whole.
+const TORN_NOTE: &str = "invalid rehash marker";
+/// The name of that note.
+const NOTE: &str = "ht.rehashing-marker";
 /// Number of threads that the crate starts beside two for each thread that computes the trie; approximate.
 const THREADS: usize = 8;
 
@@ -165,6 +169,12 @@ fn patiently<T, E: Display>(
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
+        if error.starts_with(TORN_NOTE) {
+            // A crash came while the note was written. The table is replaced only after that.
+            let note = dir.join(NOTE);
+            fs::remove_file(&note).at("remove", &note)?;
+            continue;
+        }
         if !error.starts_with(LOCKED) {
             return Err(failure(dir, action, error));
         }
