@@ -98,13 +98,6 @@ impl Files {
 
     /// Creates an empty database, whole or not at all.
     fn make(&self, dir: &Path) -> Result<()> {
-        match check_iou_permissions() {
-            IoUringPermission::Allowed => {}
-            IoUringPermission::Denied | IoUringPermission::NotSupported => {
-                let reason = "needs io_uring (Linux 6.0 or later), which this system does not offer or, as containers often do, forbids; allow it, or use `lmpt`, for example";
-                return Err(StateError::Unsupported { layer: NAME, reason: reason.to_owned() });
-            }
-        }
         if !self.are_kept() {
             // Opening creates the database.
             return Ok(());
@@ -121,6 +114,7 @@ impl Files {
     }
 
     fn open_in(&self, dir: &Path) -> Result<Db> {
+        expect_io_uring()?;
         // The crate panics if it cannot start its threads.
         expect_threads(THREADS + 2 * self.options.threads)?;
         patiently(dir, "open", || Db::open(self.options_in(dir)))
@@ -154,6 +148,18 @@ impl Files {
             let _ = self.temporary.set(made);
         }
         Ok(self.path().unwrap_or_default())
+    }
+}
+
+/// Checks that there is io_uring. Without it the crate's thread for reads and writes panics, and the thread that waits
+/// for it may wait for ever.
+fn expect_io_uring() -> Result<()> {
+    match check_iou_permissions() {
+        IoUringPermission::Allowed => Ok(()),
+        IoUringPermission::Denied | IoUringPermission::NotSupported => {
+            let reason = "needs io_uring (Linux 6.0 or later), which this system does not offer or, as containers often do, forbids; allow it, or use `lmpt`, for example";
+            Err(StateError::Unsupported { layer: NAME, reason: reason.to_owned() })
+        }
     }
 }
 
