@@ -84,6 +84,11 @@ fn a_large_contract_is_loaded_in_portions() {
 #[test]
 fn files_that_do_not_belong_are_made_anew() {
     let strangers = strangers::<Nomt>();
+    let reading = strangers.lost.read_only();
+    let driver = opened(&reading, &strangers.engine);
+    driver.layer().check(&mut |_| {}).map(drop).expect_err("nothing to look at");
+    drop(driver);
+    assert!(!strangers.lost.files().exists(), "a command that only reads has created files");
     for factory in [&strangers.lost, &strangers.other] {
         // This is the directory that a crash leaves while files are created again.
         let old = factory.files().with_extension("old");

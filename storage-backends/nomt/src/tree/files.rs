@@ -53,10 +53,13 @@ impl Files {
         dir.or_else(|| self.temporary.get().map(|dir| dir.path().join(NAME)))
     }
 
-    /// Opens the database, or creates it.
+    /// Opens the database, or creates it, unless nothing may be written.
     pub(super) fn open(&self) -> Result<Db> {
         let dir = self.dir()?;
         if !dir.exists() {
+            if self.are_kept() && self.options.read_only {
+                return Err(only_read());
+            }
             self.make(&dir)?;
         }
         self.open_in(&dir)
@@ -149,6 +152,12 @@ impl Files {
         }
         Ok(self.path().unwrap_or_default())
     }
+}
+
+/// Returns the error of a command that only reads, where there are no files of this state.
+pub(super) fn only_read() -> StateError {
+    let reason = "has to make its files anew, which a command that only reads does not; run one that writes, such as `import`, first";
+    StateError::Unsupported { layer: NAME, reason: reason.to_owned() }
 }
 
 /// Checks that there is io_uring. Without it the crate's thread for reads and writes panics, and the thread that waits

@@ -17,7 +17,7 @@ mod scrub;
 
 use crate::{FLAT, NAME, NomtOptions, proof::Way, root::Root};
 use alloy_primitives::B256;
-use files::{Files, failure, reported};
+use files::{Files, failure, only_read, reported};
 use nomt::{
     KeyReadWrite, Nomt, Overlay, SessionParams,
     hasher::{Blake3Hasher, ValueHasher},
@@ -278,8 +278,7 @@ impl Tree {
             }
             None => {
                 if !self.follows && self.files.are_kept() {
-                    let reason = "has to make its files anew, which a command that only reads does not; run one that writes, such as `import`, first";
-                    return Err(StateError::Unsupported { layer: NAME, reason: reason.to_owned() });
+                    return Err(only_read());
                 }
                 if self.files.are_kept() && !found.is_zero() {
                     tracing::warn!("the files of nomt are not of this state: they are made anew");
