@@ -140,3 +140,29 @@ fn a_note_of_growth_that_is_not_whole_is_dropped() {
         assert_clean(&driver, "opened");
     }
 }
+
+/// A commit that fails when a fork is made ends the layer, until it is opened again. Nothing is lost.
+#[test]
+fn a_commit_that_fails_for_a_fork_ends_the_layer() {
+    let history = History::with_genesis_of(24, 1);
+    let above = history.fork(history.head(), 25, 101);
+    let (dir, engine) = (directory(), memory());
+    let mut factory = Nomt::in_dir(dir.path()).with_room(0);
+    factory.0.buckets = 64;
+    let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
+    let (last, blocks) = above.blocks.split_last().expect("blocks");
+    history.blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
+    let fork = driver.fork().expect("a fork");
+    blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
+    drop(fork);
+    // Without this file the hash table cannot grow.
+    let [log, aside] = [factory.files(), dir.path()].map(|dir| dir.join("wal"));
+    fs::rename(&log, &aside).expect("the log");
+    driver.fork().map(drop).expect_err("the hash table cannot grow");
+    fs::rename(&aside, &log).expect("the log");
+    driver.run(last).map(drop).expect_err("the layer has ended");
+    drop(driver);
+    let mut driver = opened(&factory, &engine);
+    driver.run(last).expect("a block");
+    assert_clean(&driver, "opened again");
+}

@@ -74,6 +74,8 @@ pub struct Tree {
 struct State {
     /// The database, once it was needed.
     db: Option<Arc<Db>>,
+    /// The failure of a commit, after which the database is not used any more.
+    failed: Option<StateError>,
     waiting: Waiting<Computed>,
     /// Number of the last committed step.
     done: u64,
@@ -94,7 +96,7 @@ impl State {
     /// Closes the database. The waiting steps are dropped first, since they refer to it.
     fn close(&mut self) {
         self.waiting = Waiting::default();
-        (self.db, self.done) = (None, 0);
+        (self.db, self.failed, self.done) = (None, None, 0);
     }
 }
 
@@ -188,7 +190,7 @@ impl Foreign for Tree {
         let db = state.db.clone();
         let State { waiting, done, forks, .. } = &*state;
         let (waiting, forks) = (waiting.clone(), Arc::clone(forks));
-        let fork = State { db, waiting, done: *done, forks };
+        let fork = State { db, failed: None, waiting, done: *done, forks };
         Ok(Self { files: Arc::clone(&self.files), follows: false, state: Mutex::new(fork) })
     }
 
@@ -250,6 +252,9 @@ impl Tree {
 
     /// Returns the database, level with the end of the trail except for waiting steps.
     fn opened(&self, state: &mut State, trail: &Trail<B256>, store: &Store) -> Result<Arc<Db>> {
+        if let Some(failed) = &state.failed {
+            return Err(failed.clone());
+        }
         if state.db.is_none() {
             state.db = Some(Arc::new(self.files.open()?));
             // The next call should find the same error.
@@ -299,7 +304,11 @@ impl Tree {
         // An undo is a step like any other, so the newest steps need not wait.
         let limits = Limits { keys, newest: 0, is_kept: self.files.are_kept() };
         let count = due(&state.waiting, store, limits)?;
-        self.commit(state, count)
+        // The crate's memory and its files may differ after a failure.
+        self.commit(state, count).inspect_err(|error| {
+            state.close();
+            state.failed = Some(error.clone());
+        })
     }
 
     /// Commits the first `count` waiting steps as one, and computes the others again.
