@@ -5,7 +5,9 @@ use polytrie_nomt::{NomtLayer, NomtOptions, verify};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
     History,
-    follow::{Kept, assert_clean, begun, directory, figure, memory, opened, strangers},
+    follow::{
+        Kept, assert_clean, begun, digests, directory, figure, go_to, memory, opened, strangers,
+    },
     follow_suite, layer_suite,
     suite::{self, LayerFactory, STORE_IN_STEP, Verifier, assert_state},
 };
@@ -165,4 +167,22 @@ fn a_commit_that_fails_for_a_fork_ends_the_layer() {
     let mut driver = opened(&factory, &engine);
     driver.run(last).expect("a block");
     assert_clean(&driver, "opened again");
+}
+
+/// A fork that goes far back does not keep the pages of each step.
+#[test]
+fn a_fork_makes_one_step_of_many() {
+    let history = History::random(25, 100);
+    let digests = digests::<Nomt>(&history);
+    let dir = directory();
+    let factory = Nomt::in_dir(dir.path()).with_room(16);
+    let mut driver = begun(&factory, memory(), &STORE_IN_STEP, &history);
+    go_to(&mut driver, history.head(), &history, &digests, "forward").expect("blocks");
+    let (mut fork, mut most) = (driver.fork().expect("a fork"), 0);
+    for number in (0..history.head()).rev() {
+        go_to(&mut fork, number, &history, &digests, "back").expect("a step back");
+        most = most.max(figure(&fork, "steps_behind"));
+    }
+    assert!(most < 60, "{most} steps wait");
+    assert_clean(&fork, "in the end");
 }

@@ -168,7 +168,10 @@ impl Foreign for Tree {
     fn accept(&self, store: &Store, step: u64, work: Computed) -> Result<()> {
         let mut state = self.state.lock();
         state.waiting.push_back(work.waits(step, store.progress().written));
-        self.commit_due(&mut state, store)
+        match self.follows {
+            true => self.commit_due(&mut state, store),
+            false => self.merge_many(&mut state),
+        }
     }
 
     fn done(&self) -> u64 {
@@ -300,15 +303,39 @@ impl Tree {
         if !self.follows || state.has_forks() {
             return Ok(());
         }
-        let keys = self.files.options.cache_bytes / BYTES_A_KEY;
         // An undo is a step like any other, so the newest steps need not wait.
-        let limits = Limits { keys, newest: 0, is_kept: self.files.are_kept() };
+        let limits = Limits { keys: self.room(), newest: 0, is_kept: self.files.are_kept() };
         let count = due(&state.waiting, store, limits)?;
         // The crate's memory and its files may differ after a failure.
         self.commit(state, count).inspect_err(|error| {
             state.close();
             state.failed = Some(error.clone());
         })
+    }
+
+    /// Returns the number of keys that fit into memory while they wait.
+    fn room(&self) -> usize {
+        self.files.options.cache_bytes / BYTES_A_KEY
+    }
+
+    /// Makes one step of all that wait in a fork, if they are many: no commit ends them, and each has a copy of all
+    /// pages that it changes.
+    fn merge_many(&self, state: &mut State) -> Result<()> {
+        let State { waiting, db: Some(db), .. } = state else { return Ok(()) };
+        let above: usize = waiting.iter().skip(1).map(|next| next.keys).sum();
+        let (Some(first), Some(last)) = (waiting.front(), waiting.back()) else { return Ok(()) };
+        let (step, batch) = (last.step, last.batch);
+        // So a key is computed again only a few times, however many steps come.
+        if waiting.len() == 1 || above < first.keys.max(self.room()) {
+            return Ok(());
+        }
+        let mut changes = Changes::new();
+        for Waits { work, .. } in waiting.drain(..) {
+            changes.extend(Arc::unwrap_or_clone(work.changes));
+        }
+        let computed = compute(begin(db, waiting)?, changes)?;
+        waiting.push_back(computed.waits(step, batch));
+        Ok(())
     }
 
     /// Commits the first `count` waiting steps as one, and computes the others again.
