@@ -8,7 +8,7 @@
 //! open     the log is looked for in the trail: the steps that it lacks are applied one by one
 //! ```
 //!
-//! A fork copies the files when it needs them, and is independent from then on.
+//! A fork copies the files when it needs them, and is independent from then on. Its origin proves what both have.
 
 mod database;
 mod failure;
@@ -128,6 +128,9 @@ struct State {
 #[derive(Debug)]
 struct Origin {
     tree: Arc<Tree>,
+    /// The chain's store of that database, and the end of the trail when the fork was made.
+    store: Store,
+    trail: Trail<Mark>,
     _fork: Arc<()>,
 }
 
@@ -293,7 +296,8 @@ impl Foreign for Tree {
         };
         let mut waiting = state.waiting.clone();
         waiting.iter_mut().for_each(|next| next.work.computed.overlay = None);
-        let origin = Origin { tree: Arc::clone(self), _fork: Arc::clone(&state.forks) };
+        let (tree, store, forks) = (Arc::clone(self), store.clone(), Arc::clone(&state.forks));
+        let origin = Origin { tree, store, trail: *trail, _fork: forks };
         let (base, done) = (state.base, state.done);
         let fork = State { base, waiting, done, origin: Some(origin), ..State::default() };
         Ok(Self { files: Files::new(options), state: Mutex::new(fork) })
@@ -306,6 +310,14 @@ impl Foreign for Tree {
         keys: Vec<Key>,
     ) -> Result<Option<Vec<Way>>> {
         let mut state = self.state.lock();
+        // As long as neither a fork nor its origin has moved, no copy of the files is needed.
+        if let Some(origin) = &state.origin
+            && origin.trail.mark() == trail.mark()
+            && state.tip() == trail.mark().log
+            && let Some(ways) = origin.tree.prove(&origin.trail, &origin.store, keys.clone())?
+        {
+            return Ok(Some(ways));
+        }
         self.opened(&mut state, trail, store)?;
         if state.tip() != trail.mark().log {
             return Ok(None);
