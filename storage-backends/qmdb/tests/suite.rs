@@ -491,6 +491,6 @@ fn a_fork_needs_what_it_comes_from() {
         fork.layer().proofs().expect("it makes proofs").prove(&address, &[]).map(drop)
     };
     let error = prove(&late).expect_err("its log is gone").to_string();
-    assert!(error.contains("gone back below it"), "{error}");
+    assert!(error.contains("ask again"), "{error}");
     prove(&early).expect("what is below is still there");
 }
