@@ -223,6 +223,7 @@ impl Foreign for Tree {
             let Row(key, row) = row?;
             root.add(key, Blake3Hasher::hash_value(&row));
         }
+        drop(rows);
         let (found, expected) = (B256::new(root.end()), trail.mark());
         if found != expected {
             report.problem(format!("the rows have the root {found}, expected {expected}"));
