@@ -24,7 +24,7 @@ use crate::{
     mark::{Log, Mark, Step},
     proof::Way,
 };
-use database::{Database, Overlay, log_of};
+use database::{Active, Database, Overlay, log_of};
 use files::Files;
 use parking_lot::Mutex;
 use polytrie_kv::{DirLock, Sorter, Store};
@@ -322,14 +322,7 @@ impl Foreign for Tree {
         if state.tip() != trail.mark().log {
             return Ok(None);
         }
-        state.attempt(|state| {
-            self.settle(state, store)?;
-            if let Some(last) = state.waiting.back() {
-                make_durable(store, last.batch, self.files.are_kept())?;
-                self.commit(state, state.waiting.len())?;
-            }
-            Ok(())
-        })?;
+        self.level(&mut state, store)?;
         // A proof changes nothing, even if it cannot be read.
         let proofs = state.database()?.prove(keys)?;
         Ok(Some(proofs.into_iter().map(|proof| Way(proof.into())).collect()))
@@ -374,6 +367,29 @@ impl Tree {
             let changes = Arc::new(changes);
             let overlay = state.database()?.compute(on, Arc::clone(&changes))?;
             Ok(Computed { log: log_of(&overlay), changes, overlay: Some(overlay) })
+        })
+    }
+
+    /// Reads active operations for a check, from number `from` on, and compares them with the root at the end of the trail.
+    fn active(&self, trail: &Trail<Mark>, store: &Store, from: u64, most: usize) -> Result<Active> {
+        let mut state = self.state.lock();
+        self.opened(&mut state, trail, store)?;
+        if state.tip() != trail.mark().log {
+            return Err(StateError::Protocol("a block was accepted while a check was under way"));
+        }
+        self.level(&mut state, store)?;
+        state.database()?.active(from, most, trail.mark().log.root)
+    }
+
+    /// Commits all waiting blocks.
+    fn level(&self, state: &mut State, store: &Store) -> Result<()> {
+        state.attempt(|state| {
+            self.settle(state, store)?;
+            if let Some(last) = state.waiting.back() {
+                make_durable(store, last.batch, self.files.are_kept())?;
+                self.commit(state, state.waiting.len())?;
+            }
+            Ok(())
         })
     }
 

@@ -118,7 +118,7 @@ impl Sortable for Row {
 }
 
 /// Returns a sorter for the rows of a store.
-pub(super) fn sorter(store: &Store) -> Sorter<Row> {
+pub fn sorter(store: &Store) -> Sorter<Row> {
     Sorter::new(store.scratch().clone(), IN_MEMORY)
 }
 
