@@ -238,8 +238,8 @@ impl Database {
         })
     }
 
-    /// Reads the next active operations from number `from` on, at most `most`, and compares each with the root by a proof
-    /// of its own.
+    /// Reads the next active operations from number `from` on, at most `most`. Compares each with the root by a proof of
+    /// its own, and checks that the index leads to it.
     pub(super) fn active(&self, from: u64, most: usize, root: B256) -> Result<Active> {
         self.run("check", async move |held| {
             let (db, root) = (held.db()?, Digest(root.0));
@@ -254,9 +254,12 @@ impl Database {
                 }
                 for operation in operations {
                     // The last commit is active, too.
-                    let Operation::Update(Update { key, value, next_key }) = operation else {
-                        continue;
-                    };
+                    let Operation::Update(update) = operation else { continue };
+                    let indexed = db.get_span(&update.key).await?;
+                    if indexed.is_none_or(|(found, _)| found != at) {
+                        return Err(DbError::UnexpectedData(at));
+                    }
+                    let Update { key, value, next_key } = update;
                     let [key, next] = [key, next_key].map(|key| Key::try_from(&*key));
                     let (Ok(key), Ok(next)) = (key, next) else {
                         return Err(DbError::UnexpectedData(at));

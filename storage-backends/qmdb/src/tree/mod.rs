@@ -370,7 +370,8 @@ impl Tree {
         })
     }
 
-    /// Reads active operations for a check, from number `from` on, and compares them with the root at the end of the trail.
+    /// Reads active operations for a check, from number `from` on, and compares them with the root at the end of the
+    /// trail.
     fn active(&self, trail: &Trail<Mark>, store: &Store, from: u64, most: usize) -> Result<Active> {
         let mut state = self.state.lock();
         self.opened(&mut state, trail, store)?;

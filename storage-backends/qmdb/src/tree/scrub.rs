@@ -47,8 +47,8 @@ impl Scrub<'_> {
         Ok(())
     }
 
-    /// Returns what the active operations write, each with the next key behind its value. The log is read from one end to
-    /// the other: in the order of keys, each operation and the nodes beside it would be somewhere else.
+    /// Returns what the active operations write, each with the next key behind its value. The log is read from one end
+    /// to the other: in the order of keys, each operation and the nodes beside it would be somewhere else.
     fn operations(&self) -> Result<Sorter<Row>> {
         let (mut operations, mut from) = (sorter(self.store), Some(0));
         while let Some(at) = from {
