@@ -93,6 +93,11 @@ impl State {
         Arc::strong_count(&self.forks) > 1
     }
 
+    /// Returns the failure after which the database is not used any more, if there was one.
+    fn usable(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
     /// Closes the database. The waiting steps are dropped first, since they refer to it.
     fn close(&mut self) {
         self.waiting = Waiting::default();
@@ -167,6 +172,8 @@ impl Foreign for Tree {
 
     fn accept(&self, store: &Store, step: u64, work: Computed) -> Result<()> {
         let mut state = self.state.lock();
+        // Where a commit has failed since the step was computed, this one would seem to be done.
+        state.usable()?;
         state.waiting.push_back(work.waits(step, store.progress().written));
         match self.follows {
             true => self.commit_due(&mut state, store),
@@ -256,9 +263,7 @@ impl Tree {
 
     /// Returns the database, level with the end of the trail except for waiting steps.
     fn opened(&self, state: &mut State, trail: &Trail<B256>, store: &Store) -> Result<Arc<Db>> {
-        if let Some(failed) = &state.failed {
-            return Err(failed.clone());
-        }
+        state.usable()?;
         if state.db.is_none() {
             state.db = Some(Arc::new(self.files.open()?));
             // The next call should find the same error.
