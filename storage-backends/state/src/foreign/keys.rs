@@ -122,8 +122,8 @@ pub fn sorter(store: &Store) -> Sorter<Row> {
     Sorter::new(store.scratch().clone(), IN_MEMORY)
 }
 
-/// Returns all rows of a store, for the order of their keys in the other store: there each page is read or written once,
-/// while the order of slots' rows leads to another page for almost every row.
+/// Returns all rows of a store, to be drained in the order of their keys in the other store. In that order each page
+/// there is read or written about once; in the order of the flat tables almost every slot leads to another page.
 ///
 /// # Errors
 ///
