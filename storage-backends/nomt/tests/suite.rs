@@ -5,9 +5,11 @@ use polytrie_nomt::{NomtLayer, NomtOptions, verify};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
     History,
-    follow::{Kept, assert_clean, begun, directory, figure, memory, opened, strangers},
+    follow::{
+        Kept, assert_clean, begun, digests, directory, figure, go_to, memory, opened, strangers,
+    },
     follow_suite, layer_suite,
-    suite::{self, LayerFactory, STORE_IN_STEP, Verifier, assert_state},
+    suite::{self, Driver, LayerFactory, STORE_IN_STEP, Verifier, assert_state},
 };
 use std::{fs, path::Path, sync::Arc};
 
@@ -84,6 +86,11 @@ fn a_large_contract_is_loaded_in_portions() {
 #[test]
 fn files_that_do_not_belong_are_made_anew() {
     let strangers = strangers::<Nomt>();
+    let reading = strangers.lost.read_only();
+    let driver = opened(&reading, &strangers.engine);
+    driver.layer().check(&mut |_| {}).map(drop).expect_err("nothing to look at");
+    drop(driver);
+    assert!(!strangers.lost.files().exists(), "a command that only reads has created files");
     for factory in [&strangers.lost, &strangers.other] {
         // This is the directory that a crash leaves while files are created again.
         let old = factory.files().with_extension("old");
@@ -119,4 +126,66 @@ fn the_hash_table_grows() {
         drop(driver);
         fs::remove_dir_all(factory.files()).expect("the files are there");
     }
+}
+
+/// A crash while the crate notes that its hash table grows leaves files that open.
+#[test]
+fn a_note_of_growth_that_is_not_whole_is_dropped() {
+    let history = History::random(24, 3);
+    for length in [0, 7, 16] {
+        let (dir, engine) = (directory(), memory());
+        let factory = Nomt::in_dir(dir.path());
+        drop(begun(&factory, engine.clone(), &STORE_IN_STEP, &history));
+        fs::write(factory.files().join("ht.rehashing-marker"), vec![0; length]).expect("a file");
+        let mut driver = opened(&factory, &engine);
+        driver.run(&history.blocks[0]).expect("a block");
+        assert_clean(&driver, "opened");
+    }
+}
+
+/// A commit that fails when a fork is made ends the layer, until it is opened again. Nothing is lost.
+#[test]
+fn a_commit_that_fails_for_a_fork_ends_the_layer() {
+    let history = History::with_genesis_of(24, 1);
+    let above = history.fork(history.head(), 25, 100);
+    let prove = |driver: &Driver<'_>| {
+        let proofs = driver.layer().proofs().expect("it makes proofs");
+        proofs.prove(&history.addresses()[0], &[]).map(drop)
+    };
+    let (dir, engine) = (directory(), memory());
+    let mut factory = Nomt::in_dir(dir.path()).with_room(0);
+    factory.0.buckets = 64;
+    let mut driver = begun(&factory, engine.clone(), &STORE_IN_STEP, &history);
+    history.blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
+    let fork = driver.fork().expect("a fork");
+    above.blocks.iter().for_each(|block| drop(driver.run(block).expect("a block")));
+    drop(fork);
+    // Without this file the hash table cannot grow.
+    let [log, aside] = [factory.files(), dir.path()].map(|dir| dir.join("wal"));
+    fs::rename(&log, &aside).expect("the log");
+    driver.fork().map(drop).expect_err("the hash table cannot grow");
+    fs::rename(&aside, &log).expect("the log");
+    prove(&driver).expect_err("the layer has ended");
+    drop(driver);
+    let driver = opened(&factory, &engine);
+    prove(&driver).expect("a proof");
+    assert_clean(&driver, "opened again");
+}
+
+/// A fork that goes far back does not keep the pages of each step.
+#[test]
+fn a_fork_makes_one_step_of_many() {
+    let history = History::random(25, 60);
+    let digests = digests::<Nomt>(&history);
+    let dir = directory();
+    let factory = Nomt::in_dir(dir.path()).with_room(16);
+    let mut driver = begun(&factory, memory(), &STORE_IN_STEP, &history);
+    go_to(&mut driver, history.head(), &history, &digests, "forward").expect("blocks");
+    let (mut fork, mut most) = (driver.fork().expect("a fork"), 0);
+    for number in (0..history.head()).rev() {
+        go_to(&mut fork, number, &history, &digests, "back").expect("a step back");
+        most = most.max(figure(&fork, "steps_behind"));
+    }
+    assert!(most < 40, "{most} steps wait");
+    assert_clean(&fork, "in the end");
 }

@@ -35,43 +35,25 @@ pub struct Way(pub(crate) Bytes);
 
 impl foreign::Way for Way {
     fn verify(&self, root: B256, key: Key, value: Option<Vec<u8>>) -> Result<(), ProofError> {
-        holds(root, key, value, &self.0).map(drop)
-    }
-}
-
-/// Whether a proof shows that there are no keys.
-pub(crate) fn is_of_nothing(root: B256, proof: &[u8]) -> bool {
-    let proof = absence(proof).ok().filter(|proof| matches!(proof, ExclusionProof::Commit(..)));
-    proof.is_some_and(|proof| proof.verify::<Blake3>(&DbKey::new(Key::default()), &Digest(root.0)))
-}
-
-fn absence(proof: &[u8]) -> Result<Absence, ProofError> {
-    let values = (RangeCfg::from(1..=VALUE), ());
-    let config = (DIGESTS, ((), values), values);
-    Absence::decode_cfg(proof.to_vec(), &config).map_err(|e| ProofError::Malformed(e.to_string()))
-}
-
-/// Whether a proof shows that a key has this value, or is absent. Returns the next key, if it has the value.
-pub(crate) fn holds(
-    root: B256,
-    key: Key,
-    value: Option<Vec<u8>>,
-    proof: &[u8],
-) -> Result<Option<Key>, ProofError> {
-    let malformed = |error: commonware_codec::Error| ProofError::Malformed(error.to_string());
-    let (key, root) = (DbKey::new(key), Digest(root.0));
-    let (holds, next) = match value {
-        Some(value) => {
-            let proof = Presence::decode_cfg(proof.to_vec(), &(DIGESTS, ())).map_err(malformed)?;
-            let next = Key::try_from(&*proof.next_key).ok();
-            (proof.verify::<Blake3, DbValue>(key, value, &root), next)
+        let malformed = |error: commonware_codec::Error| ProofError::Malformed(error.to_string());
+        let (proof, key, root) = (self.0.to_vec(), DbKey::new(key), Digest(root.0));
+        let holds = match value {
+            Some(value) => {
+                let proof = Presence::decode_cfg(proof, &(DIGESTS, ())).map_err(malformed)?;
+                proof.verify::<Blake3, DbValue>(key, value, &root)
+            }
+            None => {
+                let values = (RangeCfg::from(1..=VALUE), ());
+                let config = (DIGESTS, ((), values), values);
+                let proof = Absence::decode_cfg(proof, &config).map_err(malformed)?;
+                proof.verify::<Blake3>(&key, &root)
+            }
+        };
+        match holds {
+            true => Ok(()),
+            false => Err(ProofError::Invalid(
+                "an operation does not lead to the root, or says something else".into(),
+            )),
         }
-        None => (absence(proof)?.verify::<Blake3>(&key, &root), None),
-    };
-    if holds {
-        return Ok(next);
     }
-    Err(ProofError::Invalid(
-        "an operation does not lead to the root, or says something else".into(),
-    ))
 }

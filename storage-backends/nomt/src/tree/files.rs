@@ -10,7 +10,7 @@ use polytrie_kv::{
 use polytrie_state::{Result, StateError};
 use std::{
     fmt::Display,
-    fs::File,
+    fs::{self, File},
     path::{Path, PathBuf},
     sync::OnceLock,
     thread,
@@ -22,6 +22,10 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The beginning of the crate's message if it cannot get the lock.
 const LOCKED: &str = "Failed to lock directory";
+/// The beginning of the crate's message if its note that the hash table grows is not whole.
+const TORN_NOTE: &str = "invalid rehash marker";
+/// The name of that note.
+const NOTE: &str = "ht.rehashing-marker";
 /// Number of threads that the crate starts beside two for each thread that computes the trie; approximate.
 const THREADS: usize = 8;
 
@@ -49,10 +53,13 @@ impl Files {
         dir.or_else(|| self.temporary.get().map(|dir| dir.path().join(NAME)))
     }
 
-    /// Opens the database, or creates it.
+    /// Opens the database, or creates it, unless nothing may be written.
     pub(super) fn open(&self) -> Result<Db> {
         let dir = self.dir()?;
         if !dir.exists() {
+            if self.are_kept() && self.options.read_only {
+                return Err(only_read());
+            }
             self.make(&dir)?;
         }
         self.open_in(&dir)
@@ -94,13 +101,6 @@ impl Files {
 
     /// Creates an empty database, whole or not at all.
     fn make(&self, dir: &Path) -> Result<()> {
-        match check_iou_permissions() {
-            IoUringPermission::Allowed => {}
-            IoUringPermission::Denied | IoUringPermission::NotSupported => {
-                let reason = "needs io_uring (Linux 6.0 or later), which this system does not offer or, as containers often do, forbids; allow it, or use `lmpt`, for example";
-                return Err(StateError::Unsupported { layer: NAME, reason: reason.to_owned() });
-            }
-        }
         if !self.are_kept() {
             // Opening creates the database.
             return Ok(());
@@ -117,6 +117,7 @@ impl Files {
     }
 
     fn open_in(&self, dir: &Path) -> Result<Db> {
+        expect_io_uring()?;
         // The crate panics if it cannot start its threads.
         expect_threads(THREADS + 2 * self.options.threads)?;
         patiently(dir, "open", || Db::open(self.options_in(dir)))
@@ -153,6 +154,24 @@ impl Files {
     }
 }
 
+/// Returns the error of a command that only reads, where there are no files of this state.
+pub(super) fn only_read() -> StateError {
+    let reason = "has to make its files anew, which a command that only reads does not; run one that writes, such as `import`, first";
+    StateError::Unsupported { layer: NAME, reason: reason.to_owned() }
+}
+
+/// Checks that there is io_uring. Without it the crate's thread for reads and writes panics, and the thread that waits
+/// for it may wait for ever.
+fn expect_io_uring() -> Result<()> {
+    match check_iou_permissions() {
+        IoUringPermission::Allowed => Ok(()),
+        IoUringPermission::Denied | IoUringPermission::NotSupported => {
+            let reason = "needs io_uring (Linux 6.0 or later), which this system does not offer or, as containers often do, forbids; allow it, or use `lmpt`, for example";
+            Err(StateError::Unsupported { layer: NAME, reason: reason.to_owned() })
+        }
+    }
+}
+
 /// Runs an action on the crate's files that takes their lock, and waits for the lock.
 fn patiently<T, E: Display>(
     dir: &Path,
@@ -165,6 +184,12 @@ fn patiently<T, E: Display>(
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
+        if error.starts_with(TORN_NOTE) {
+            // A crash came while the note was written. The table is replaced only after that.
+            let note = dir.join(NOTE);
+            fs::remove_file(&note).at("remove", &note)?;
+            continue;
+        }
         if !error.starts_with(LOCKED) {
             return Err(failure(dir, action, error));
         }

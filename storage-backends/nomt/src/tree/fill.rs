@@ -1,12 +1,12 @@
 //! The building of the trie from all flat rows: for a genesis, and if the files are lost.
 
 use super::{State, Tree};
-use crate::{ACCOUNTS, FLAT, SLOTS};
+use crate::FLAT;
 use alloy_primitives::B256;
-use polytrie_kv::{KeyRange, Store};
+use polytrie_kv::Store;
 use polytrie_state::{
-    Result, each_row,
-    foreign::{Changes, key_of},
+    Result,
+    foreign::{Changes, Row, rows_by_key},
 };
 use std::{mem, sync::Arc};
 
@@ -20,16 +20,13 @@ impl Tree {
         state.close();
         state.db = Some(Arc::new(self.files.open_anew()?));
         let Some(rows) = rows else { return Ok(state.root()) };
-        let rows = rows.snapshot();
-        let mut changes = Changes::new();
-        for table in [ACCOUNTS, SLOTS] {
-            each_row(&rows, table, KeyRange::ALL, |key, row| {
-                changes.insert(key_of(&FLAT, table, key), Some(row.to_vec()));
-                if changes.len() >= CHUNK {
-                    self.write(state, mem::take(&mut changes))?;
-                }
-                Ok(())
-            })?;
+        let (mut rows, mut changes) = (rows_by_key(&FLAT, rows)?, Changes::new());
+        for row in rows.drain()? {
+            let Row(key, row) = row?;
+            changes.insert(key, Some(row));
+            if changes.len() >= CHUNK {
+                self.write(state, mem::take(&mut changes))?;
+            }
         }
         self.write(state, changes)?;
         Ok(state.root())

@@ -17,7 +17,7 @@ mod scrub;
 
 use crate::{FLAT, NAME, NomtOptions, proof::Way, root::Root};
 use alloy_primitives::B256;
-use files::{Files, failure, reported};
+use files::{Files, failure, only_read, reported};
 use nomt::{
     KeyReadWrite, Nomt, Overlay, SessionParams,
     hasher::{Blake3Hasher, ValueHasher},
@@ -74,6 +74,8 @@ pub struct Tree {
 struct State {
     /// The database, once it was needed.
     db: Option<Arc<Db>>,
+    /// The failure of a commit, after which the database is not used any more.
+    failed: Option<StateError>,
     waiting: Waiting<Computed>,
     /// Number of the last committed step.
     done: u64,
@@ -91,10 +93,15 @@ impl State {
         Arc::strong_count(&self.forks) > 1
     }
 
+    /// Returns the failure after which the database is not used any more, if there was one.
+    fn usable(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
     /// Closes the database. The waiting steps are dropped first, since they refer to it.
     fn close(&mut self) {
         self.waiting = Waiting::default();
-        (self.db, self.done) = (None, 0);
+        (self.db, self.failed, self.done) = (None, None, 0);
     }
 }
 
@@ -165,8 +172,13 @@ impl Foreign for Tree {
 
     fn accept(&self, store: &Store, step: u64, work: Computed) -> Result<()> {
         let mut state = self.state.lock();
+        // Where a commit has failed since the step was computed, this one would seem to be done.
+        state.usable()?;
         state.waiting.push_back(work.waits(step, store.progress().written));
-        self.commit_due(&mut state, store)
+        match self.follows {
+            true => self.commit_due(&mut state, store),
+            false => self.merge_many(&mut state),
+        }
     }
 
     fn done(&self) -> u64 {
@@ -188,7 +200,7 @@ impl Foreign for Tree {
         let db = state.db.clone();
         let State { waiting, done, forks, .. } = &*state;
         let (waiting, forks) = (waiting.clone(), Arc::clone(forks));
-        let fork = State { db, waiting, done: *done, forks };
+        let fork = State { db, failed: None, waiting, done: *done, forks };
         Ok(Self { files: Arc::clone(&self.files), follows: false, state: Mutex::new(fork) })
     }
 
@@ -218,6 +230,7 @@ impl Foreign for Tree {
             let Row(key, row) = row?;
             root.add(key, Blake3Hasher::hash_value(&row));
         }
+        drop(rows);
         let (found, expected) = (B256::new(root.end()), trail.mark());
         if found != expected {
             report.problem(format!("the rows have the root {found}, expected {expected}"));
@@ -250,6 +263,7 @@ impl Tree {
 
     /// Returns the database, level with the end of the trail except for waiting steps.
     fn opened(&self, state: &mut State, trail: &Trail<B256>, store: &Store) -> Result<Arc<Db>> {
+        state.usable()?;
         if state.db.is_none() {
             state.db = Some(Arc::new(self.files.open()?));
             // The next call should find the same error.
@@ -278,8 +292,7 @@ impl Tree {
             }
             None => {
                 if !self.follows && self.files.are_kept() {
-                    let reason = "has to make its files anew, which a command that only reads does not; run one that writes, such as `import`, first";
-                    return Err(StateError::Unsupported { layer: NAME, reason: reason.to_owned() });
+                    return Err(only_read());
                 }
                 if self.files.are_kept() && !found.is_zero() {
                     tracing::warn!("the files of nomt are not of this state: they are made anew");
@@ -296,11 +309,39 @@ impl Tree {
         if !self.follows || state.has_forks() {
             return Ok(());
         }
-        let keys = self.files.options.cache_bytes / BYTES_A_KEY;
         // An undo is a step like any other, so the newest steps need not wait.
-        let limits = Limits { keys, newest: 0, is_kept: self.files.are_kept() };
+        let limits = Limits { keys: self.room(), newest: 0, is_kept: self.files.are_kept() };
         let count = due(&state.waiting, store, limits)?;
-        self.commit(state, count)
+        // The crate's memory and its files may differ after a failure.
+        self.commit(state, count).inspect_err(|error| {
+            state.close();
+            state.failed = Some(error.clone());
+        })
+    }
+
+    /// Returns the number of keys that fit into memory while they wait.
+    fn room(&self) -> usize {
+        self.files.options.cache_bytes / BYTES_A_KEY
+    }
+
+    /// Makes one step of all that wait in a fork, if they are many: no commit ends them, and each has a copy of all
+    /// pages that it changes.
+    fn merge_many(&self, state: &mut State) -> Result<()> {
+        let State { waiting, db: Some(db), .. } = state else { return Ok(()) };
+        let above: usize = waiting.iter().skip(1).map(|next| next.keys).sum();
+        let (Some(first), Some(last)) = (waiting.front(), waiting.back()) else { return Ok(()) };
+        let (step, batch) = (last.step, last.batch);
+        // So a key is computed again only a few times, however many steps come.
+        if waiting.len() == 1 || above < first.keys.max(self.room()) {
+            return Ok(());
+        }
+        let mut changes = Changes::new();
+        for Waits { work, .. } in waiting.drain(..) {
+            changes.extend(Arc::unwrap_or_clone(work.changes));
+        }
+        let computed = compute(begin(db, waiting)?, changes)?;
+        waiting.push_back(computed.waits(step, batch));
+        Ok(())
     }
 
     /// Commits the first `count` waiting steps as one, and computes the others again.

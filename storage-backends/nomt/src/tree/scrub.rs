@@ -1,10 +1,13 @@
 //! The search for damage: the crate's pages and values are compared with the rows.
 
 use super::Session;
-use crate::{ACCOUNTS, FLAT, SLOTS, proof::holds};
+use crate::{FLAT, proof::holds};
 use alloy_primitives::{B256, hex};
-use polytrie_kv::{KeyRange, Store};
-use polytrie_state::{CheckReport, Result, each_row, foreign::key_of};
+use polytrie_kv::Store;
+use polytrie_state::{
+    CheckReport, Result,
+    foreign::{Row, rows_by_key},
+};
 
 /// Checks that every row is in the crate's trie and among its values.
 pub(super) fn rows_are_there(
@@ -13,14 +16,13 @@ pub(super) fn rows_are_there(
     root: B256,
     report: &mut CheckReport,
 ) -> Result<()> {
-    for table in [ACCOUNTS, SLOTS] {
-        each_row(&store.snapshot(), table, KeyRange::ALL, |key, row| {
-            if !holds(session, root, key_of(&FLAT, table, key), row)? {
-                let (name, key) = (table.name, hex::encode_prefixed(key));
-                report.problem(format!("the files of nomt do not hold the row {key} of {name}; remove their directory, and they are made anew"));
-            }
-            Ok(())
-        })?;
+    let mut rows = rows_by_key(&FLAT, store)?;
+    for row in rows.drain()? {
+        let Row(key, row) = row?;
+        if !holds(session, root, key, &row)? {
+            let key = hex::encode_prefixed(key);
+            report.problem(format!("the files of nomt do not hold the row with key {key}; remove their directory, and they are made anew"));
+        }
     }
     Ok(())
 }

@@ -18,17 +18,17 @@ use commonware_storage::{
     mmr::Family,
     qmdb::{
         self,
-        any::{ordered::Update, value::VariableEncoding},
+        any::{operation::Operation, ordered::Update, value::VariableEncoding},
         current::{VariableConfig, batch::MerkleizedBatch, ordered},
         floor::Proportional,
     },
     translator::EightCap,
 };
-use commonware_utils::{NZU64, NZUsize, sequence::FixedBytes};
+use commonware_utils::{NZU64, NZUsize, bitmap::Readable as _, sequence::FixedBytes};
 use polytrie_kv::{KvError, Worker, caught, expect_threads};
 use polytrie_state::{
     Result, StateError,
-    foreign::{Changes, Key},
+    foreign::{Changes, Key, Row},
 };
 use std::{
     num::{NonZeroU64, NonZeroUsize},
@@ -64,6 +64,14 @@ type Db = ordered::variable::Db<Family, Context, DbKey, Vec<u8>, Blake3, EightCa
 type DbConfig = VariableConfig<EightCap, ((), (RangeCfg<usize>, ())), Rayon>;
 pub(super) type DbError = qmdb::Error<Family>;
 type Job = Box<dyn for<'a> FnOnce(&'a mut Held) -> Pin<Box<dyn Future<Output = ()> + 'a>> + Send>;
+
+/// Some active operations, in the order of the log.
+pub(super) struct Active {
+    /// The rows that they write, each with the next key.
+    pub(super) rows: Vec<(Row, Key)>,
+    /// The number of the operation to go on from; `None` at the end of the log.
+    pub(super) next: Option<u64>,
+}
 
 /// The state of the thread.
 struct Held {
@@ -227,6 +235,39 @@ impl Database {
                 });
             }
             Ok(proofs)
+        })
+    }
+
+    /// Reads the next active operations from number `from` on, at most `most`. Compares each with the root by a proof of
+    /// its own, and checks that the index leads to it.
+    pub(super) fn active(&self, from: u64, most: usize, root: B256) -> Result<Active> {
+        self.run("check", async move |held| {
+            let (db, root) = (held.db()?, Digest(root.0));
+            let numbers: Vec<u64> = db.bitmap().ones_iter_from(from).take(most).collect();
+            let next = numbers.last().map(|last| last + 1);
+            let mut rows = Vec::with_capacity(numbers.len());
+            for number in numbers {
+                let at = Location::new(number);
+                let (proof, operations, chunks) = db.range_proof(at, NZU64!(1)).await?;
+                if !Db::verify_range_proof(&proof, at, &operations, &chunks, &root) {
+                    return Err(DbError::UnexpectedData(at));
+                }
+                for operation in operations {
+                    // The last commit is active, too.
+                    let Operation::Update(update) = operation else { continue };
+                    let indexed = db.get_span(&update.key).await?;
+                    if indexed.is_none_or(|(found, _)| found != at) {
+                        return Err(DbError::UnexpectedData(at));
+                    }
+                    let Update { key, value, next_key } = update;
+                    let [key, next] = [key, next_key].map(|key| Key::try_from(&*key));
+                    let (Ok(key), Ok(next)) = (key, next) else {
+                        return Err(DbError::UnexpectedData(at));
+                    };
+                    rows.push((Row(key, value), next));
+                }
+            }
+            Ok(Active { rows, next })
         })
     }
 

@@ -8,7 +8,7 @@ use commonware_storage::{
 };
 use polytrie_kv::KvError;
 use polytrie_state::{StateError, corrupt};
-use std::path::Path;
+use std::{io::ErrorKind, path::Path};
 
 /// Returns the error of an action on the files in a directory, which may be a copy of those in another one.
 pub(super) fn failed(
@@ -68,16 +68,37 @@ fn is_damaged_metadata(error: &MetadataError) -> bool {
     }
 }
 
-const fn is_damaged_file(error: &RuntimeError) -> bool {
-    matches!(
-        error,
+fn is_damaged_file(error: &RuntimeError) -> bool {
+    match error {
         RuntimeError::PartitionMissing(_)
-            | RuntimeError::PartitionCorrupt(_)
-            | RuntimeError::BlobMissing(..)
-            | RuntimeError::BlobInsufficientLength
-            | RuntimeError::BlobCorrupt(..)
-            | RuntimeError::BlobLayoutMismatch { .. }
-            | RuntimeError::BlobVersionMismatch { .. }
-            | RuntimeError::InvalidChecksum
-    )
+        | RuntimeError::PartitionCorrupt(_)
+        | RuntimeError::BlobMissing(..)
+        | RuntimeError::BlobInsufficientLength
+        | RuntimeError::BlobCorrupt(..)
+        | RuntimeError::BlobLayoutMismatch { .. }
+        | RuntimeError::BlobVersionMismatch { .. }
+        | RuntimeError::InvalidChecksum => true,
+        // A file is shorter than it was.
+        RuntimeError::Io(error) => error.kind() == ErrorKind::UnexpectedEof,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Error;
+
+    #[test]
+    fn a_file_that_is_too_short_is_damaged_and_a_full_disk_is_not() {
+        let dir = Path::new("a");
+        let failed = |error: Error| {
+            failed(dir, dir, "open", &DbError::Journal(RuntimeError::from(error).into()))
+        };
+        let short = failed(ErrorKind::UnexpectedEof.into());
+        assert!(matches!(short, StateError::Corrupt(_)), "{short}");
+        // ENOSPC
+        let full = failed(Error::from_raw_os_error(28));
+        assert!(matches!(full, StateError::Store(KvError::DiskFull { .. })), "{full}");
+    }
 }

@@ -7,11 +7,11 @@ use super::{
     State, Tree,
     database::{Database, log_of},
 };
-use crate::{ACCOUNTS, FLAT, SLOTS, mark::Log};
-use polytrie_kv::{KeyRange, Store};
+use crate::{FLAT, mark::Log};
+use polytrie_kv::Store;
 use polytrie_state::{
-    Result, each_row,
-    foreign::{Changes, Row, key_of, sorter},
+    Result,
+    foreign::{Changes, Row, rows_by_key},
 };
 use std::{mem, sync::Arc};
 
@@ -25,13 +25,7 @@ impl Tree {
     /// meanwhile. Returns the log.
     pub(super) fn make(&self, state: &mut State, store: &Store, files: u64) -> Result<Log> {
         *state = State::default();
-        let snapshot = store.snapshot();
-        let mut rows = sorter(store);
-        for table in [ACCOUNTS, SLOTS] {
-            each_row(&snapshot, table, KeyRange::ALL, |key, row| {
-                Ok(rows.add(Row(key_of(&FLAT, table, key), row.to_vec()))?)
-            })?;
-        }
+        let mut rows = rows_by_key(&FLAT, store)?;
         state.open_files(&self.files, files, None)?;
         let (mut changes, mut commits) = (Changes::new(), 0u64);
         for row in rows.drain()? {

@@ -6,7 +6,10 @@ use super::{
     files::{self, Files},
     fill::append,
 };
-use crate::mark::{Log, Mark, Step};
+use crate::{
+    NAME,
+    mark::{Log, Mark, Step},
+};
 use polytrie_kv::Store;
 use polytrie_state::{Lacking, Mark as _, Result, StateError, Trail, corrupt};
 use std::sync::Arc;
@@ -127,9 +130,8 @@ impl Tree {
         }
         state.open_files(&self.files, files, Some(state.base.operations))?;
         if state.at != state.base {
-            return Err(StateError::Protocol(
-                "a fork was used after its layer had gone back below it",
-            ));
+            let reason = "has gone back below the block that it was asked for, in favour of another branch; ask again";
+            return Err(StateError::Unsupported { layer: NAME, reason: reason.to_owned() });
         }
         (state.cut, state.origin) = (None, None);
         let mut on = None;

@@ -8,7 +8,7 @@
 //! open     the log is looked for in the trail: the steps that it lacks are applied one by one
 //! ```
 //!
-//! A fork copies the files when it needs them, and is independent from then on.
+//! A fork copies the files when it needs them, and is independent from then on. Its origin proves what both have.
 
 mod database;
 mod failure;
@@ -24,7 +24,7 @@ use crate::{
     mark::{Log, Mark, Step},
     proof::Way,
 };
-use database::{Database, Overlay, log_of};
+use database::{Active, Database, Overlay, log_of};
 use files::Files;
 use parking_lot::Mutex;
 use polytrie_kv::{DirLock, Sorter, Store};
@@ -128,6 +128,9 @@ struct State {
 #[derive(Debug)]
 struct Origin {
     tree: Arc<Tree>,
+    /// The chain's store of that database, and the end of the trail when the fork was made.
+    store: Store,
+    trail: Trail<Mark>,
     _fork: Arc<()>,
 }
 
@@ -293,7 +296,8 @@ impl Foreign for Tree {
         };
         let mut waiting = state.waiting.clone();
         waiting.iter_mut().for_each(|next| next.work.computed.overlay = None);
-        let origin = Origin { tree: Arc::clone(self), _fork: Arc::clone(&state.forks) };
+        let (tree, store, forks) = (Arc::clone(self), store.clone(), Arc::clone(&state.forks));
+        let origin = Origin { tree, store, trail: *trail, _fork: forks };
         let (base, done) = (state.base, state.done);
         let fork = State { base, waiting, done, origin: Some(origin), ..State::default() };
         Ok(Self { files: Files::new(options), state: Mutex::new(fork) })
@@ -306,18 +310,19 @@ impl Foreign for Tree {
         keys: Vec<Key>,
     ) -> Result<Option<Vec<Way>>> {
         let mut state = self.state.lock();
+        // As long as neither a fork nor its origin has moved, no copy of the files is needed.
+        if let Some(origin) = &state.origin
+            && origin.trail.mark() == trail.mark()
+            && state.tip() == trail.mark().log
+            && let Some(ways) = origin.tree.prove(&origin.trail, &origin.store, keys.clone())?
+        {
+            return Ok(Some(ways));
+        }
         self.opened(&mut state, trail, store)?;
         if state.tip() != trail.mark().log {
             return Ok(None);
         }
-        state.attempt(|state| {
-            self.settle(state, store)?;
-            if let Some(last) = state.waiting.back() {
-                make_durable(store, last.batch, self.files.are_kept())?;
-                self.commit(state, state.waiting.len())?;
-            }
-            Ok(())
-        })?;
+        self.level(&mut state, store)?;
         // A proof changes nothing, even if it cannot be read.
         let proofs = state.database()?.prove(keys)?;
         Ok(Some(proofs.into_iter().map(|proof| Way(proof.into())).collect()))
@@ -362,6 +367,30 @@ impl Tree {
             let changes = Arc::new(changes);
             let overlay = state.database()?.compute(on, Arc::clone(&changes))?;
             Ok(Computed { log: log_of(&overlay), changes, overlay: Some(overlay) })
+        })
+    }
+
+    /// Reads active operations for a check, from number `from` on, and compares them with the root at the end of the
+    /// trail.
+    fn active(&self, trail: &Trail<Mark>, store: &Store, from: u64, most: usize) -> Result<Active> {
+        let mut state = self.state.lock();
+        self.opened(&mut state, trail, store)?;
+        if state.tip() != trail.mark().log {
+            return Err(StateError::Protocol("a block was accepted while a check was under way"));
+        }
+        self.level(&mut state, store)?;
+        state.database()?.active(from, most, trail.mark().log.root)
+    }
+
+    /// Commits all waiting blocks.
+    fn level(&self, state: &mut State, store: &Store) -> Result<()> {
+        state.attempt(|state| {
+            self.settle(state, store)?;
+            if let Some(last) = state.waiting.back() {
+                make_durable(store, last.batch, self.files.are_kept())?;
+                self.commit(state, state.waiting.len())?;
+            }
+            Ok(())
         })
     }
 

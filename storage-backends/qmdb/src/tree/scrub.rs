@@ -1,19 +1,15 @@
 //! The search for damage: the crate's operations are compared with the rows and the root.
 
 use super::Tree;
-use crate::{
-    mark::Mark,
-    proof::{Way, holds, is_of_nothing},
-};
+use crate::mark::Mark;
 use alloy_primitives::hex;
 use polytrie_kv::{Sorter, Store};
 use polytrie_state::{
-    CheckReport, Mark as _, Result, StateError, Trail,
-    foreign::{Foreign, Key, Row},
+    CheckReport, Result, Trail,
+    foreign::{Key, Row, sorter},
 };
-use std::mem;
 
-/// Number of rows whose proofs are made together.
+/// Number of operations that are read together.
 const AT_ONCE: usize = 1_024;
 
 /// The state of a scrub.
@@ -22,60 +18,59 @@ pub(super) struct Scrub<'a> {
     pub(super) trail: &'a Trail<Mark>,
     pub(super) store: &'a Store,
     pub(super) report: &'a mut CheckReport,
-    /// The first key of all, and the successor that the last proof named.
+    /// The first key of all, and the successor that the last operation named.
     pub(super) ends: Option<(Key, Key)>,
 }
 
 impl Scrub<'_> {
-    /// Checks that every row is in the database, and that each names the next one as its successor.
+    /// Checks that the active operations are those of the rows, and that each names the next one as its successor.
     pub(super) fn all(&mut self, mut rows: Sorter<Row>) -> Result<()> {
-        let mut at_once = Vec::new();
+        let mut operations = self.operations()?;
+        let mut operations = operations.drain()?;
         for row in rows.drain()? {
-            at_once.push(row?);
-            if at_once.len() >= AT_ONCE {
-                self.some(mem::take(&mut at_once))?;
+            let row = row?;
+            let operation = operations.next().transpose()?;
+            if !self.is_of(&row, operation.as_ref()) {
+                // Whichever key comes first is in one of the two only.
+                let found = operation.map_or(row.0, |Row(key, _)| key.min(row.0));
+                self.wrong(&found);
+                return Ok(());
             }
         }
-        self.some(at_once)?;
-        match self.ends {
-            // The last row names the first one as its successor.
-            Some((first, next)) if next != first => self.wrong(&next),
-            Some(_) => {}
-            None => {
-                let proofs = self.prove(vec![Key::default()])?;
-                let root = self.trail.mark().digest();
-                if !proofs.iter().all(|Way(proof)| is_of_nothing(root, proof)) {
-                    let problem = "the files of qmdb hold rows, and there are none";
-                    self.report.problem(problem.to_owned());
-                }
-            }
+        if let Some(more) = operations.next() {
+            self.wrong(&more?.0);
+        }
+        // The last row names the first one as its successor.
+        if let Some((_, next)) = self.ends.filter(|(first, next)| first != next) {
+            self.wrong(&next);
         }
         Ok(())
     }
 
-    fn some(&mut self, rows: Vec<Row>) -> Result<()> {
-        let keys = rows.iter().map(|Row(key, _)| *key).collect();
-        for (Row(key, row), Way(proof)) in rows.into_iter().zip(self.prove(keys)?) {
-            let (first, expected) = self.ends.unwrap_or((key, key));
-            match holds(self.trail.mark().digest(), key, Some(row), &proof) {
-                Ok(Some(next)) => {
-                    if expected != key {
-                        self.wrong(&expected);
-                    }
-                    self.ends = Some((first, next));
-                }
-                _ => {
-                    self.wrong(&key);
-                    return Ok(());
-                }
+    /// Returns what the active operations write, each with the next key behind its value. The log is read from one end
+    /// to the other: in the order of keys, each operation and the nodes beside it would be somewhere else.
+    fn operations(&self) -> Result<Sorter<Row>> {
+        let (mut operations, mut from) = (sorter(self.store), Some(0));
+        while let Some(at) = from {
+            let active = self.tree.active(self.trail, self.store, at, AT_ONCE)?;
+            for (Row(key, mut value), next) in active.rows {
+                value.extend_from_slice(&next);
+                operations.add(Row(key, value))?;
             }
+            from = active.next;
         }
-        Ok(())
+        Ok(operations)
     }
 
-    fn prove(&self, keys: Vec<Key>) -> Result<Vec<Way>> {
-        let ways = self.tree.prove(self.trail, self.store, keys)?;
-        ways.ok_or(StateError::Protocol("a block was accepted while a check was under way"))
+    /// Whether an operation writes a row, whose key is the one that the last operation named.
+    fn is_of(&mut self, Row(key, row): &Row, operation: Option<&Row>) -> bool {
+        let Some(Row(at, operation)) = operation.filter(|operation| operation.0 == *key) else {
+            return false;
+        };
+        let Some((value, next)) = operation.split_last_chunk::<32>() else { return false };
+        let (first, expected) = self.ends.unwrap_or((*key, *key));
+        self.ends = Some((first, *next));
+        value == row && expected == *at
     }
 
     fn wrong(&mut self, key: &Key) {

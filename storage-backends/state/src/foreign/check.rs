@@ -1,6 +1,6 @@
 //! The search for damage in the flat rows and the trail, and the comparison of the other store with them.
 
-use super::{Foreign, Row, key_of, sorter, step::Parts};
+use super::{Foreign, Row, keys::key_of, sorter, step::Parts};
 use crate::{CheckReport, Mark, Result, StateError};
 use polytrie_kv::KvError;
 use std::io::ErrorKind;

@@ -8,11 +8,11 @@
 //! The two are hashes of 20 and of 64 bytes, so no account has the key of a slot.
 
 use crate::{
-    Result, Touched, WriteSet,
+    Result, Touched, WriteSet, each_row,
     flat::{FlatTables, account_row, value_row},
 };
 use alloy_primitives::{B256, keccak256};
-use polytrie_kv::{Read, Sortable, Sorter, Store, Table};
+use polytrie_kv::{KeyRange, Read, Sortable, Sorter, Store, Table};
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 /// The key of a row in the other store.
@@ -29,7 +29,7 @@ pub fn slot_key(account: &B256, slot: &B256) -> Key {
 }
 
 /// Returns the key in the other store of the row with `key` in a flat table.
-pub fn key_of(flat: &FlatTables, table: Table, key: &[u8]) -> Key {
+pub(super) fn key_of(flat: &FlatTables, table: Table, key: &[u8]) -> Key {
     match Key::try_from(key) {
         Ok(account) if table == flat.accounts => account,
         _ => keccak256(key).0,
@@ -122,6 +122,22 @@ impl Sortable for Row {
 /// Returns a sorter for the rows of a store.
 pub fn sorter(store: &Store) -> Sorter<Row> {
     Sorter::new(store.scratch().clone(), IN_MEMORY)
+}
+
+/// Returns all rows of a store, to be drained in the order of their keys in the other store. In that order each page
+/// there is read or written about once; in the order of the flat tables almost every slot leads to another page.
+///
+/// # Errors
+///
+/// If the store fails.
+pub fn rows_by_key(flat: &FlatTables, store: &Store) -> Result<Sorter<Row>> {
+    let (snapshot, mut rows) = (store.snapshot(), sorter(store));
+    for table in [flat.accounts, flat.slots] {
+        each_row(&snapshot, table, KeyRange::ALL, |key, row| {
+            Ok(rows.add(Row(key_of(flat, table, key), row.to_vec()))?)
+        })?;
+    }
+    Ok(rows)
 }
 
 #[cfg(test)]
