@@ -6,7 +6,7 @@ use crate::{
     run::{Run, polytrie},
     support::{Data, assert_fails, check, import_with, sample, sample_blocks, stream},
 };
-use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_primitives::{B256, keccak256};
 use polytrie::consensus::decode::decode_block;
 use std::{fs, path::Path, process::Command};
 

@@ -1,7 +1,7 @@
 //! Engines that fail or act on request, are slow, or have their rows cached by the store.
 
 use crate::Wrapped;
-use polytrie_kv::{Changes, Engine, KeyRange, KvError, Read, Table, Values, View, Visit};
+use polytrie_kv::{Changes, Engine, KeyRange, KvError, Read, Table, View, Visit};
 use std::{
     sync::{
         Arc,

@@ -99,6 +99,7 @@ impl Recent {
             return;
         }
         let answer = Answer::new(table, key, row);
+        let bytes = answer.bytes.len() + OVERHEAD;
         let mut shard = self.shard(key.1).lock();
         if shard.bytes + bytes > self.limit {
             let shard = &mut *shard;

@@ -413,7 +413,9 @@ mod tests {
     #[test]
     fn many_slots_of_one_account_wait_on_disk() {
         let never = AtomicBool::new(false);
-        let mut gathered = Gathered::new(Scratch::default(), None, (0, B256::ZERO), &never);
+        let store = polytrie_kv::Store::memory(&[]).unwrap();
+        let rows = PreimageRows::new(&store, false);
+        let mut gathered = Gathered::new(Scratch::default(), rows, (0, B256::ZERO), &never);
         let count = 2 * WAITING as u64 + 9;
         for n in 0..count {
             let number = Some(U256::from(n + 1));
@@ -432,7 +434,7 @@ mod tests {
             storage_root: None,
         };
         gathered.account(account).unwrap();
-        let entries: Vec<_> = gathered.entries.drain().unwrap().map(Result::unwrap).collect();
+        let entries: Vec<_> = gathered.collected.entries.drain().unwrap().map(Result::unwrap).collect();
         assert_eq!(entries.len() as u64, count + 1);
         assert!(matches!(entries[0].what, What::Account(_)));
         let hash = keccak256(B256::from(U256::from(70_000)));

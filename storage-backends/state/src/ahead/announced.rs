@@ -6,11 +6,14 @@ use alloy_primitives::map::HashSet;
 use polytrie_kv::KvError;
 use std::{sync::Arc, time::Instant};
 
+/// Reads accounts and slots, for the cache in which the block finds them.
+type Look = dyn Fn(&[Access]) -> Result<()> + Send + Sync;
+
 /// A reader of the rows of accounts and slots. The block then finds them in a cache: that of the layer, the store, the
 /// engine or the system.
 pub struct AccessReader {
     readers: Arc<Readers>,
-    look: Box<dyn Fn(&[Access]) -> Result<()> + Send + Sync>,
+    look: Box<Look>,
 }
 
 impl AccessReader {

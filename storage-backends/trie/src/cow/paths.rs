@@ -165,7 +165,7 @@ mod tests {
         cow::tests::{Given, Memory, all_called_nodes},
     };
     use alloy_primitives::{U256, keccak256};
-    use polytrie_kv::{Batch, KeyRange, KvError, Store, Table, Visit};
+    use polytrie_kv::{Batch, KeyRange, KvError, Store, Table, Values, Visit};
     use polytrie_kv_testing::Requests;
 
     const ACCOUNTS: Table = Table::new(1, "Accounts", 64);
