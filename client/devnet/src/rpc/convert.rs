@@ -151,10 +151,11 @@ fn one_receipt(
     let blob_fee = if tx.is_eip4844() { rpc.node.spec().blob_fee(header) } else { None };
     let from = sender(tx)?;
     let gas_used = receipt.cumulative_gas_used() - before.gas;
-    let mut count = before.logs;
+    let mut next = before.logs;
     let inner = receipt.map_logs(|inner| {
-        count += 1;
-        log(header, (tx.tx_hash(), index), count - 1, inner)
+        let log = log(header, (tx.tx_hash(), index), next, inner);
+        next += 1;
+        log
     });
     let is_create = tx.is_create();
     json_of(&TransactionReceipt {

@@ -140,13 +140,13 @@ fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
 }
 
 impl Rpc {
-    /// Refuses a request that only a layer with a Merkle Patricia trie can answer; `then` says what follows without one.
-    pub(in crate::rpc) fn expect_trie(&self, then: &str) -> RpcResult<()> {
+    /// Refuses a request that only a layer with a Merkle Patricia trie can answer; `rest` ends the message.
+    pub(in crate::rpc) fn expect_trie(&self, rest: &str) -> RpcResult<()> {
         let kind = self.node.kind();
         match kind.canonical {
             true => Ok(()),
             false => Err(RpcError::unsupported(format!(
-                "the state layer `{}` has no Merkle Patricia trie{then}",
+                "the state layer `{}` has no Merkle Patricia trie{rest}",
                 kind.name
             ))),
         }
