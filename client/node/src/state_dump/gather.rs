@@ -434,7 +434,8 @@ mod tests {
             storage_root: None,
         };
         gathered.account(account).unwrap();
-        let entries: Vec<_> = gathered.collected.entries.drain().unwrap().map(Result::unwrap).collect();
+        let entries: Vec<_> =
+            gathered.collected.entries.drain().unwrap().map(Result::unwrap).collect();
         assert_eq!(entries.len() as u64, count + 1);
         assert!(matches!(entries[0].what, What::Account(_)));
         let hash = keccak256(B256::from(U256::from(70_000)));
