@@ -22,8 +22,8 @@ use std::{
     time::Duration,
 };
 
-/// Most owners before whose logs an opening removes.
-const MOST_IN_VAIN: u64 = 64;
+/// Number of earlier owners, at most, whose logs an opening removes.
+const EARLIER_OWNERS: u64 = 64;
 
 /// The settings with which a store in a cluster is opened.
 #[derive(Debug, Clone)]
@@ -229,7 +229,7 @@ impl Shared {
     /// Removes the logs of batches that owners since the last commit may have left and can no longer commit. An owner that
     /// was cut off while it opened the store has not removed that of the owner before.
     fn remove_in_vain(&self, head: &Head) -> Result<()> {
-        let first = head.writer.max(head.epoch.saturating_sub(MOST_IN_VAIN));
+        let first = head.writer.max(head.epoch.saturating_sub(EARLIER_OWNERS));
         (first..head.epoch).try_for_each(|writer| {
             let (store, version) = (Arc::clone(&self.store), head.version + 1);
             log::remove(&self.cluster, &Place { store, version, writer })

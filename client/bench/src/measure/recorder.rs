@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Returns the counts of a block whose account reads were timed like this.
+    /// Returns the counts of a block that read accounts so many times, of which so many reads were timed.
     fn accounts_read(calls: u64, timed: u64, seconds: u64) -> SessionCounters {
         let timed_ns = seconds * 1_000_000_000;
         let accounts_read = CallCount { calls, timed, timed_ns };
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!((time.account_read, time.get), (4.0, 100.0));
     }
 
-    /// The store may be slow in some blocks only, whose reads are all timed.
+    /// The store may be slow in some blocks only. All reads of these blocks are timed.
     #[test]
     fn reads_that_are_all_timed_do_not_stand_for_others() {
         let mut recorder = recorder();

@@ -65,7 +65,7 @@ struct Begun {
     _turn: Option<OwnedSemaphorePermit>,
 }
 
-/// The end of a connection whose requests are not answered any more.
+/// A connection was closed: its requests are not answered any more.
 #[derive(Debug)]
 struct Closed;
 

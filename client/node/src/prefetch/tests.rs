@@ -74,7 +74,7 @@ fn strangers_are_turned_away() {
     assert_eq!(Message::read(&mut stream, BAG_BYTES).unwrap(), None);
 }
 
-/// However many come at the same moment.
+/// Many prefetchers may come at one moment.
 #[test]
 fn one_prefetcher_too_many_learns_why() {
     let prefetchers = start(layer("rain")).unwrap();

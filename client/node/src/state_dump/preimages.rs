@@ -3,7 +3,6 @@
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Batch, Result, Store};
 use polytrie_state::{put_address_preimage, put_slot_preimage};
-use std::mem;
 
 /// Number of bytes of rows that are written at once.
 const PORTION: usize = 16 << 20;
@@ -41,11 +40,9 @@ impl<'a> PreimageRows<'a> {
     }
 
     fn add(&mut self, put: impl FnOnce(&mut Batch)) -> Result<()> {
-        if self.store.is_none() {
-            return Ok(());
-        }
+        let Some(store) = self.store else { return Ok(()) };
         put(&mut self.batch);
-        self.write(PORTION)
+        store.engine_write_portion(&mut self.batch, PORTION)
     }
 
     /// Writes the remaining rows.
@@ -54,16 +51,6 @@ impl<'a> PreimageRows<'a> {
     ///
     /// Fails if the store fails.
     pub fn finish(mut self) -> Result<()> {
-        self.write(0)
-    }
-
-    /// Writes the rows if they have more than `most` bytes.
-    fn write(&mut self, most: usize) -> Result<()> {
-        if let Some(store) = self.store
-            && self.batch.byte_len() > most
-        {
-            store.engine_write(&mem::take(&mut self.batch))?;
-        }
-        Ok(())
+        self.store.map_or(Ok(()), |store| store.engine_write_portion(&mut self.batch, 1))
     }
 }

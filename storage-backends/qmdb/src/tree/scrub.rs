@@ -62,7 +62,7 @@ impl Scrub<'_> {
         Ok(operations)
     }
 
-    /// Whether an operation writes a row, whose key is the one that the last operation named.
+    /// Whether an operation writes this row, and the operation before it named this key as the next one.
     fn is_of(&mut self, Row(key, row): &Row, operation: Option<&Row>) -> bool {
         let Some(Row(at, operation)) = operation.filter(|operation| operation.0 == *key) else {
             return false;

@@ -48,7 +48,7 @@ pub struct Announced {
 }
 
 impl Announced {
-    /// Begins a block, whose announcements `look` reads on the threads of `readers`.
+    /// Begins a block. `look` reads what it announces, on the threads of `readers`.
     pub fn begin(
         readers: &Arc<Readers>,
         look: impl Fn(&[Access]) -> Result<()> + Send + Sync + 'static,

@@ -170,7 +170,7 @@ impl<V> Node<V> {
     }
 
     /// Returns what is next on the way to a key from this node, which stands at `depth`, and at which depth it stands. A
-    /// leaf, whose key may be another, leads to itself.
+    /// leaf leads to itself, also if it has another key.
     pub(super) fn toward(&self, key: &B256, depth: usize) -> Option<(Child<'_, V>, usize)> {
         match &self.kind {
             Kind::Leaf(leaf) => Some((Child::Leaf(leaf), depth)),

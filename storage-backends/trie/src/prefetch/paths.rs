@@ -77,7 +77,7 @@ impl TrieTables {
         self.look_at_touched(store, &Access::by_hash(wanted))
     }
 
-    /// Does as [`Self::look_at`] for accounts and slots whose hashes are known.
+    /// Does as [`Self::look_at`], for accounts and slots given by their hashes.
     ///
     /// # Errors
     ///
