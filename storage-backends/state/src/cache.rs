@@ -16,7 +16,7 @@ pub(crate) struct BlockCache {
     pub(crate) layer: Box<dyn LayerSession>,
     /// The calls of the layer that are timed: each one where reads wait for a disk.
     pub(crate) timed: Timed,
-    accounts: HashMap<Address, Entry>,
+    pub(crate) accounts: Entries,
     codes: HashMap<B256, Bytes>,
     /// Hashes of the codes that the block needed and did not write.
     codes_needed: HashSet<B256>,
@@ -24,10 +24,13 @@ pub(crate) struct BlockCache {
     pub(crate) counters: SessionCounters,
 }
 
-#[derive(Debug, Default)]
-struct Entry {
+/// The accounts that a block has touched, with their slots.
+pub(crate) type Entries = HashMap<Address, Entry>;
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Entry {
     hash: B256,
-    before: Option<Account>,
+    pub(crate) before: Option<Account>,
     now: Option<Account>,
     /// Whether the block has written any part of the account.
     written: bool,
@@ -44,6 +47,11 @@ struct SlotEntry {
 }
 
 impl Entry {
+    /// Returns the value of a slot before the block, if it was read.
+    pub(crate) fn slot_before(&self, slot: &U256) -> Option<U256> {
+        self.slots.get(slot).map(|slot| slot.before)
+    }
+
     /// Returns the write that leads to the account as it is now: with the slots whose value has changed, or that are not
     /// zero if `wipe` says that all slots are removed first.
     fn write(&self, address: &Address, before: Option<Account>, wipe: bool) -> AccountWrite {
@@ -70,7 +78,7 @@ impl BlockCache {
         Self {
             layer,
             timed: if is_slow { Timed::Each } else { Timed::Sample },
-            accounts: HashMap::default(),
+            accounts: Entries::default(),
             codes: HashMap::default(),
             codes_needed: HashSet::default(),
             counters: SessionCounters::default(),
