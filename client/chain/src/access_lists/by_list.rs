@@ -108,7 +108,6 @@ impl Chain {
         let mut session = Session::begin(&*self.layer, self.head.block_ref()).map_err(layer)?;
         let block =
             self.executor.read_listed(&mut session, rules, coinbase, list).map_err(layer)?;
-        session.apply(&block.writes().map_err(layer)?).map_err(layer)?;
         let (state_read, prepared) = session.reads_and_rest(start);
         stats.waited += EngineReads::of_this_thread() - before;
 
@@ -127,13 +126,17 @@ impl Chain {
             let (writes, _) = run.into_writes().map_err(layer)?;
             Ok::<_, String>((receipts, writes, start.elapsed()))
         };
+        let commit = || {
+            session.apply(&block.writes()?)?;
+            session.finish_later()
+        };
         // This thread has read the state, and writes the batch next. So the commitment belongs here: its nodes are in the
         // cache of this core, and its rows stay there.
         let start = Instant::now();
         let (finished, executed) = thread::scope(|scope| {
             let other = thread::Builder::new().name("listed".into());
             let other = other.spawn_scoped(scope, &mut execute);
-            let finished = session.finish_later();
+            let finished = commit();
             // The execution may have ended already.
             let _ = committed.set(());
             (finished, other.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))))
