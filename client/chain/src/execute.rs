@@ -5,7 +5,7 @@ use super::{
     candidate::{BlockStats, Candidate},
     error::{InsertError, executed},
 };
-use crate::executor::{BlockHashes, BlockToExecute, Executed, Executor, Listed};
+use crate::executor::{BlockHashes, BlockToExecute, Executed, Executor, Listed, accesses};
 use alloy_consensus::{ReceiptEnvelope, proofs::calculate_receipt_root};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_hardforks::EthereumHardfork;
@@ -65,10 +65,13 @@ impl Candidate {
             let came = came.map(|rlp| check_access_list(&self.header, transactions, rlp));
             let came = came.transpose().map_err(|e| self.invalid(ConsensusError::from(e)))?;
             let authorities = self.authorities(session.is_slow());
+            let is_from_list = self.accesses.is_empty() && session.wants_hints();
+            let from_list = self.listed.as_ref().filter(|_| is_from_list);
+            let from_list = from_list.map(|list| accesses(list));
             let block = BlockToExecute::new(&self.block, senders)
                 .with_coinbase(*coinbase)
                 .with_authorities(authorities)
-                .with_accesses(&self.accesses)
+                .with_accesses(from_list.as_ref().unwrap_or(&self.accesses))
                 .with_listed(how.listed);
             let before = EngineReads::of_this_thread();
             let executed = executor
