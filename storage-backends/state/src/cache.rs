@@ -211,9 +211,12 @@ impl BlockCache {
 
     /// Returns the block's write set; the cache stays as it is.
     pub(crate) fn write_set(&mut self) -> Result<WriteSet> {
-        let mut accounts = Vec::new();
+        // References are put in order, because the writes are large, and moving them costs more than comparing hashes.
+        let mut written: Vec<_> = self.accounts.iter().filter(|(_, entry)| entry.written).collect();
+        written.sort_unstable_by_key(|(_, entry)| entry.hash);
+        let mut accounts = Vec::with_capacity(written.len());
         let mut codes = Vec::new();
-        for (address, entry) in self.accounts.iter().filter(|(_, entry)| entry.written) {
+        for (address, entry) in written {
             let wipe = entry.wiped
                 && entry.before.is_some()
                 && self.layer.has_storage(address, &entry.hash)?;
