@@ -93,7 +93,8 @@ impl ListedBlock {
     ) -> Result<Self, StateError> {
         let mut wanted = accesses(&list);
         if session.wants_hints() {
-            for access in &wanted {
+            // Others read from the end of the list, and this thread from its beginning, so that they do not read the same.
+            for access in wanted.iter().rev() {
                 session.hint(*access);
             }
         }
