@@ -1,7 +1,7 @@
 //! The block's own view of the state: the values it read, the values it wrote, and the values before it.
 
 use crate::{
-    Account, AccountChange, AccountWrite, LayerSession, Result, SessionCounters, SlotWrite,
+    Access, Account, AccountChange, AccountWrite, LayerSession, Result, SessionCounters, SlotWrite,
     TxWrites, WriteSet, counters::Timed, hash_address, hash_slot, writes::is_change,
 };
 use alloy_primitives::{
@@ -94,6 +94,23 @@ impl BlockCache {
     }
 
     pub(crate) fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256> {
+        self.slot_of(address, slot, || hash_slot(slot))
+    }
+
+    /// Reads an account or a slot, whose key has this hash.
+    pub(crate) fn read(&mut self, access: Access, hash: B256) -> Result<()> {
+        match access.place() {
+            (address, None) => self.entry_of(&address, || hash, self.timed).map(drop),
+            (address, Some(slot)) => self.slot_of(&address, &slot, || hash).map(drop),
+        }
+    }
+
+    fn slot_of(
+        &mut self,
+        address: &Address,
+        slot: &U256,
+        hash: impl FnOnce() -> B256,
+    ) -> Result<U256> {
         let timed = self.timed;
         let (entry, counters, layer) = self.entry(address, timed)?;
         match entry.slots.entry(*slot) {
@@ -106,7 +123,7 @@ impl BlockCache {
                 Ok(U256::ZERO)
             }
             MapEntry::Vacant(unknown) => {
-                let hash = hash_slot(slot);
+                let hash = hash();
                 let read = || layer.slot(address, &entry.hash, slot, &hash);
                 let value = counters.slots_read.call(timed, read)?;
                 unknown.insert(SlotEntry { hash, before: value, now: value });
@@ -238,11 +255,21 @@ impl BlockCache {
         address: &Address,
         timed: Timed,
     ) -> Result<(&mut Entry, &mut SessionCounters, &mut Box<dyn LayerSession>)> {
+        self.entry_of(address, || hash_address(address), timed)
+    }
+
+    /// Does as [`Self::entry`] for an address with this hash.
+    fn entry_of(
+        &mut self,
+        address: &Address,
+        hash: impl FnOnce() -> B256,
+        timed: Timed,
+    ) -> Result<(&mut Entry, &mut SessionCounters, &mut Box<dyn LayerSession>)> {
         let Self { accounts, counters, layer, .. } = self;
         let entry = match accounts.entry(*address) {
             MapEntry::Occupied(found) => found.into_mut(),
             MapEntry::Vacant(vacant) => {
-                let hash = hash_address(address);
+                let hash = hash();
                 let read = || layer.account(address, &hash);
                 let before = counters.accounts_read.call(timed, read)?;
                 vacant.insert(Entry { hash, before, now: before, ..Entry::default() })

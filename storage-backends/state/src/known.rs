@@ -12,6 +12,7 @@ use crate::{
     Access, Account, LayerSession, Outcome, Result, Session, StateError, WriteSet,
     cache::{Entries, Entry},
     corrupt,
+    keys::hash_keys,
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
@@ -39,15 +40,8 @@ impl Known {
     pub fn read(session: &mut Session, accesses: &[Access]) -> Result<Self> {
         let is_account = |access: &&Access| matches!(access, Access::Account(_));
         session.cache.accounts.reserve(accesses.iter().filter(is_account).count());
-        for access in accesses {
-            match access.place() {
-                (address, None) => {
-                    session.account(&address)?;
-                }
-                (address, Some(slot)) => {
-                    session.slot(&address, &slot)?;
-                }
-            }
+        for (access, hash) in accesses.iter().zip(hash_keys(accesses)) {
+            session.cache.read(*access, hash)?;
         }
         Ok(Self { entries: session.cache.accounts.clone(), ..Self::default() })
     }
