@@ -25,7 +25,7 @@ use std::{sync::Arc, time::Instant};
 
 /// Number of transactions from which on the root of their receipts is worth another thread: that of fewer is computed
 /// before the thread has woken up.
-pub(super) const MANY_RECEIPTS: usize = 32;
+const MANY_RECEIPTS: usize = 32;
 
 /// Options of a candidate's execution.
 #[derive(Debug, Default, Clone, Copy)]
@@ -110,6 +110,12 @@ impl Candidate {
         Ok(executed)
     }
 
+    /// Whether another thread may compute the root of the receipts: they are many, and none came from a file, which are
+    /// compared after the root.
+    pub(super) fn has_late_root(&self) -> bool {
+        self.receipts.is_none() && self.block.body.transactions.len() >= MANY_RECEIPTS
+    }
+
     /// Checks the accounts and slots that the execution touched against the block's list, if there is one, and against
     /// the block's limit.
     fn check_access_list(
@@ -128,7 +134,7 @@ impl Candidate {
     }
 }
 
-/// Receipts of an executed block, whose root another thread may compute while the layer computes the commitment.
+/// Receipts of an executed block, whose root another thread may compute meanwhile.
 #[derive(Debug)]
 pub(super) struct LateRoot {
     receipts: Arc<Vec<ReceiptEnvelope>>,

@@ -5,7 +5,11 @@
 //! list, which shows whether the block is invalid, and why. So no result depends on a wrong list, nor on the number of
 //! threads.
 
-use crate::{BlockStats, Candidate, Chain, Execution, executor::Listed};
+use crate::{
+    BlockStats, Candidate, Chain,
+    execute::{Execution, LateRoot},
+    executor::Listed,
+};
 use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::eip7928::AccountChanges;
 use alloy_hardforks::EthereumHardfork;
@@ -117,13 +121,16 @@ impl Chain {
         };
         let committed = OnceLock::new();
         let listed = Listed { block: &block, threads, committed: &committed };
-        let how = Execution { listed: Some(listed), ..Execution::default() };
+        let root_later = candidate.has_late_root();
+        let how = Execution { listed: Some(listed), root_later, ..Execution::default() };
         let mut execute = || {
             let start = Instant::now();
             let mut run = block.session();
             let receipts = self.execute(rules, candidate, &mut run, how, stats);
             let receipts = receipts.map_err(|error| error.to_string())?;
+            let receipts = LateRoot::start(receipts, root_later && stats.receipts_checked);
             let (writes, _) = run.into_writes().map_err(layer)?;
+            let receipts = receipts.check(candidate).map_err(|error| error.to_string())?;
             Ok::<_, String>((receipts, writes, start.elapsed()))
         };
         let commit = || {
