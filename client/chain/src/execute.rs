@@ -5,7 +5,7 @@ use super::{
     candidate::{BlockStats, Candidate},
     error::{InsertError, executed},
 };
-use crate::executor::{BlockHashes, BlockToExecute, Executed, Executor, Listed};
+use crate::executor::{BlockHashes, BlockToExecute, Executed, Executor, Listed, accesses};
 use alloy_consensus::{ReceiptEnvelope, proofs::calculate_receipt_root};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_hardforks::EthereumHardfork;
@@ -25,7 +25,7 @@ use std::{sync::Arc, time::Instant};
 
 /// Number of transactions from which on the root of their receipts is worth another thread: that of fewer is computed
 /// before the thread has woken up.
-pub(super) const MANY_RECEIPTS: usize = 32;
+const MANY_RECEIPTS: usize = 32;
 
 /// Options of a candidate's execution.
 #[derive(Debug, Default, Clone, Copy)]
@@ -65,10 +65,13 @@ impl Candidate {
             let came = came.map(|rlp| check_access_list(&self.header, transactions, rlp));
             let came = came.transpose().map_err(|e| self.invalid(ConsensusError::from(e)))?;
             let authorities = self.authorities(session.is_slow());
+            let is_from_list = self.accesses.is_empty() && session.wants_hints();
+            let from_list = self.listed.as_ref().filter(|_| is_from_list);
+            let from_list = from_list.map(|list| accesses(list));
             let block = BlockToExecute::new(&self.block, senders)
                 .with_coinbase(*coinbase)
                 .with_authorities(authorities)
-                .with_accesses(&self.accesses)
+                .with_accesses(from_list.as_ref().unwrap_or(&self.accesses))
                 .with_listed(how.listed);
             let before = EngineReads::of_this_thread();
             let executed = executor
@@ -107,6 +110,12 @@ impl Candidate {
         Ok(executed)
     }
 
+    /// Whether another thread may compute the root of the receipts: they are many, and none came from a file, which are
+    /// compared after the root.
+    pub(super) fn has_late_root(&self) -> bool {
+        self.receipts.is_none() && self.block.body.transactions.len() >= MANY_RECEIPTS
+    }
+
     /// Checks the accounts and slots that the execution touched against the block's list, if there is one, and against
     /// the block's limit.
     fn check_access_list(
@@ -125,7 +134,7 @@ impl Candidate {
     }
 }
 
-/// Receipts of an executed block, whose root another thread may compute while the layer computes the commitment.
+/// Receipts of an executed block, whose root another thread may compute meanwhile.
 #[derive(Debug)]
 pub(super) struct LateRoot {
     receipts: Arc<Vec<ReceiptEnvelope>>,

@@ -5,7 +5,7 @@ use super::{
     candidate::{BlockStats, Candidate, Inserted},
     db::put_side_block,
     error::{InsertError, InvalidReason, Result},
-    execute::{Execution, LateRoot, MANY_RECEIPTS},
+    execute::{Execution, LateRoot},
     file_receipts::check_file_receipts,
     head::Head,
     recent::AncestorHashes,
@@ -207,9 +207,7 @@ impl Chain {
         if !rules.is(EthereumHardfork::Byzantium) && has_roots {
             session = session.with_intermediate_roots();
         }
-        // Receipts from a file are compared after the root.
-        let root_later = candidate.receipts.is_none()
-            && candidate.block.body.transactions.len() >= MANY_RECEIPTS;
+        let root_later = candidate.has_late_root();
         let how = Execution { root_later, ..Execution::default() };
         let kept = self.access_lists.len();
         let receipts = self.execute(rules, candidate, &mut session, how, stats)?;

@@ -13,7 +13,7 @@
 //! account are neighbours; with 28 bytes of hash behind it, collisions cannot be found.
 
 use alloy_primitives::{B256, Keccak256, keccak256};
-use polytrie_trie::keccak::Inputs;
+use polytrie_state::keccak::Inputs;
 
 /// Bytes of the account part that slots share with their account.
 pub(crate) const SHARED: usize = 4;

@@ -1,7 +1,7 @@
 //! Hashing of many keys, tuples and nodes at once.
 
 use alloy_primitives::B256;
-use polytrie_trie::keccak::Inputs;
+use polytrie_state::keccak::Inputs;
 use rayon::prelude::*;
 
 /// Number of inputs that one thread takes at a time.

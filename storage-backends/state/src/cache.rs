@@ -1,7 +1,7 @@
 //! The block's own view of the state: the values it read, the values it wrote, and the values before it.
 
 use crate::{
-    Account, AccountChange, AccountWrite, LayerSession, Result, SessionCounters, SlotWrite,
+    Access, Account, AccountChange, AccountWrite, LayerSession, Result, SessionCounters, SlotWrite,
     TxWrites, WriteSet, counters::Timed, hash_address, hash_slot, writes::is_change,
 };
 use alloy_primitives::{
@@ -16,7 +16,7 @@ pub(crate) struct BlockCache {
     pub(crate) layer: Box<dyn LayerSession>,
     /// The calls of the layer that are timed: each one where reads wait for a disk.
     pub(crate) timed: Timed,
-    accounts: HashMap<Address, Entry>,
+    pub(crate) accounts: Entries,
     codes: HashMap<B256, Bytes>,
     /// Hashes of the codes that the block needed and did not write.
     codes_needed: HashSet<B256>,
@@ -24,10 +24,13 @@ pub(crate) struct BlockCache {
     pub(crate) counters: SessionCounters,
 }
 
-#[derive(Debug, Default)]
-struct Entry {
+/// The accounts that a block has touched, with their slots.
+pub(crate) type Entries = HashMap<Address, Entry>;
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Entry {
     hash: B256,
-    before: Option<Account>,
+    pub(crate) before: Option<Account>,
     now: Option<Account>,
     /// Whether the block has written any part of the account.
     written: bool,
@@ -44,6 +47,11 @@ struct SlotEntry {
 }
 
 impl Entry {
+    /// Returns the value of a slot before the block, if it was read.
+    pub(crate) fn slot_before(&self, slot: &U256) -> Option<U256> {
+        self.slots.get(slot).map(|slot| slot.before)
+    }
+
     /// Returns the write that leads to the account as it is now: with the slots whose value has changed, or that are not
     /// zero if `wipe` says that all slots are removed first.
     fn write(&self, address: &Address, before: Option<Account>, wipe: bool) -> AccountWrite {
@@ -70,7 +78,7 @@ impl BlockCache {
         Self {
             layer,
             timed: if is_slow { Timed::Each } else { Timed::Sample },
-            accounts: HashMap::default(),
+            accounts: Entries::default(),
             codes: HashMap::default(),
             codes_needed: HashSet::default(),
             counters: SessionCounters::default(),
@@ -86,6 +94,23 @@ impl BlockCache {
     }
 
     pub(crate) fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256> {
+        self.slot_of(address, slot, || hash_slot(slot))
+    }
+
+    /// Reads an account or a slot, whose key has this hash.
+    pub(crate) fn read(&mut self, access: Access, hash: B256) -> Result<()> {
+        match access.place() {
+            (address, None) => self.entry_of(&address, || hash, self.timed).map(drop),
+            (address, Some(slot)) => self.slot_of(&address, &slot, || hash).map(drop),
+        }
+    }
+
+    fn slot_of(
+        &mut self,
+        address: &Address,
+        slot: &U256,
+        hash: impl FnOnce() -> B256,
+    ) -> Result<U256> {
         let timed = self.timed;
         let (entry, counters, layer) = self.entry(address, timed)?;
         match entry.slots.entry(*slot) {
@@ -98,7 +123,7 @@ impl BlockCache {
                 Ok(U256::ZERO)
             }
             MapEntry::Vacant(unknown) => {
-                let hash = hash_slot(slot);
+                let hash = hash();
                 let read = || layer.slot(address, &entry.hash, slot, &hash);
                 let value = counters.slots_read.call(timed, read)?;
                 unknown.insert(SlotEntry { hash, before: value, now: value });
@@ -203,9 +228,12 @@ impl BlockCache {
 
     /// Returns the block's write set; the cache stays as it is.
     pub(crate) fn write_set(&mut self) -> Result<WriteSet> {
-        let mut accounts = Vec::new();
+        // References are put in order, because the writes are large, and moving them costs more than comparing hashes.
+        let mut written: Vec<_> = self.accounts.iter().filter(|(_, entry)| entry.written).collect();
+        written.sort_unstable_by_key(|(_, entry)| entry.hash);
+        let mut accounts = Vec::with_capacity(written.len());
         let mut codes = Vec::new();
-        for (address, entry) in self.accounts.iter().filter(|(_, entry)| entry.written) {
+        for (address, entry) in written {
             let wipe = entry.wiped
                 && entry.before.is_some()
                 && self.layer.has_storage(address, &entry.hash)?;
@@ -227,11 +255,21 @@ impl BlockCache {
         address: &Address,
         timed: Timed,
     ) -> Result<(&mut Entry, &mut SessionCounters, &mut Box<dyn LayerSession>)> {
+        self.entry_of(address, || hash_address(address), timed)
+    }
+
+    /// Does as [`Self::entry`] for an address with this hash.
+    fn entry_of(
+        &mut self,
+        address: &Address,
+        hash: impl FnOnce() -> B256,
+        timed: Timed,
+    ) -> Result<(&mut Entry, &mut SessionCounters, &mut Box<dyn LayerSession>)> {
         let Self { accounts, counters, layer, .. } = self;
         let entry = match accounts.entry(*address) {
             MapEntry::Occupied(found) => found.into_mut(),
             MapEntry::Vacant(vacant) => {
-                let hash = hash_address(address);
+                let hash = hash();
                 let read = || layer.account(address, &hash);
                 let before = counters.accounts_read.call(timed, read)?;
                 vacant.insert(Entry { hash, before, now: before, ..Entry::default() })

@@ -9,27 +9,26 @@
 //! ```
 
 use crate::{
-    Access, Account, LayerSession, Outcome, Result, Session, StateError, WriteSet, corrupt,
+    Access, Account, LayerSession, Outcome, Result, Session, StateError, WriteSet,
+    cache::{Entries, Entry},
+    corrupt,
+    keys::hash_keys,
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
-    map::{AddressMap, B256Map, HashMap},
+    map::{AddressMap, B256Map},
 };
 use std::sync::Arc;
 
 /// The accounts, slots and codes that were read, as they are before a block.
 #[derive(Debug, Default)]
 pub struct Known {
-    accounts: AddressMap<KnownAccount>,
+    /// The accounts and slots, in the form of a session. So a session on them begins with a copy, and need not hash
+    /// their keys again.
+    entries: Entries,
+    /// Whether an account has any slot, if that was looked up.
+    storage: AddressMap<bool>,
     codes: B256Map<Bytes>,
-}
-
-#[derive(Debug)]
-struct KnownAccount {
-    account: Option<Account>,
-    slots: HashMap<U256, U256>,
-    /// Whether the account has any slot; `None` if that was not looked up.
-    has_storage: Option<bool>,
 }
 
 impl Known {
@@ -39,14 +38,12 @@ impl Known {
     ///
     /// Those of [`Session::account`] and [`Session::slot`].
     pub fn read(session: &mut Session, accesses: &[Access]) -> Result<Self> {
-        let mut known = Self::default();
-        for access in accesses {
-            let (address, slot) = access.place();
-            let read = |slot| Ok::<_, StateError>((slot, session.slot(&address, &slot)?));
-            let slot = slot.map(read).transpose()?;
-            known.account_mut(session, &address)?.slots.extend(slot);
+        let is_account = |access: &&Access| matches!(access, Access::Account(_));
+        session.cache.accounts.reserve(accesses.iter().filter(is_account).count());
+        for (access, hash) in accesses.iter().zip(hash_keys(accesses)) {
+            session.cache.read(*access, hash)?;
         }
-        Ok(known)
+        Ok(Self { entries: session.cache.accounts.clone(), ..Self::default() })
     }
 
     /// Reads the code with this hash.
@@ -69,7 +66,7 @@ impl Known {
     /// Those of [`Session::has_storage`].
     pub fn look_for_storage(&mut self, session: &mut Session, address: &Address) -> Result<()> {
         let found = session.has_storage(address)?;
-        self.account_mut(session, address)?.has_storage = Some(found);
+        self.storage.insert(*address, found);
         Ok(())
     }
 
@@ -79,7 +76,7 @@ impl Known {
     ///
     /// [`StateError::Untold`] if it was not read.
     pub fn account(&self, address: &Address) -> Result<Option<Account>> {
-        Ok(self.known(address)?.account)
+        Ok(self.known(address)?.before)
     }
 
     /// Returns the value of a slot before the block; zero if it was not set.
@@ -88,7 +85,7 @@ impl Known {
     ///
     /// [`StateError::Untold`] if it was not read.
     pub fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
-        self.known(address)?.slots.get(slot).copied().ok_or(StateError::Untold)
+        self.known(address)?.slot_before(slot).ok_or(StateError::Untold)
     }
 
     /// Whether an account had any slot before the block.
@@ -97,37 +94,21 @@ impl Known {
     ///
     /// [`StateError::Untold`] if that was not looked up.
     pub fn has_storage(&self, address: &Address) -> Result<bool> {
-        let known = self.known(address)?;
-        match known.account {
+        match self.known(address)?.before {
             None => Ok(false),
-            Some(_) => known.has_storage.ok_or(StateError::Untold),
+            Some(_) => self.storage.get(address).copied().ok_or(StateError::Untold),
         }
     }
 
     /// Begins a session that reads only these values. It has no outcome: [`Session::into_writes`] returns its
     /// changes.
     pub fn session(self: &Arc<Self>) -> Session {
-        Session::on(Box::new(KnownSession(Arc::clone(self))))
+        let layer = Box::new(KnownSession(Arc::clone(self)));
+        Session::on_entries(layer, self.entries.clone())
     }
 
-    fn known(&self, address: &Address) -> Result<&KnownAccount> {
-        self.accounts.get(address).ok_or(StateError::Untold)
-    }
-
-    fn account_mut(
-        &mut self,
-        session: &mut Session,
-        address: &Address,
-    ) -> Result<&mut KnownAccount> {
-        use alloy_primitives::map::Entry;
-        Ok(match self.accounts.entry(*address) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(KnownAccount {
-                account: session.account(address)?,
-                slots: HashMap::default(),
-                has_storage: None,
-            }),
-        })
+    fn known(&self, address: &Address) -> Result<&Entry> {
+        self.entries.get(address).ok_or(StateError::Untold)
     }
 }
 

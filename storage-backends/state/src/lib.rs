@@ -37,6 +37,7 @@ pub mod foreign;
 mod fork;
 mod genesis;
 mod group;
+pub mod keccak;
 mod keys;
 mod known;
 mod layer;

@@ -2,7 +2,9 @@
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Result, SessionCounters,
-    StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache, counters::Timed,
+    StateLayer, Stateless, TxWrites, Wants, WriteSet,
+    cache::{BlockCache, Entries},
+    counters::Timed,
     layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -14,7 +16,7 @@ use std::{
 /// One block in progress: reads see the block's own writes, and writes are merged into one [`WriteSet`].
 #[derive(Debug)]
 pub struct Session {
-    cache: BlockCache,
+    pub(crate) cache: BlockCache,
     wants_hints: bool,
     is_slow: bool,
     /// Number of account changes until the layer gets each change by hash; `None` if it never does.
@@ -78,6 +80,13 @@ impl Session {
             since_last_root: None,
             roots_asked: false,
         }
+    }
+
+    /// Wraps a block that begins with accounts and slots as they were read before.
+    pub(crate) fn on_entries(layer: Box<dyn LayerSession>, entries: Entries) -> Self {
+        let mut session = Self::on(layer);
+        session.cache.accounts = entries;
+        session
     }
 
     /// Makes [`Self::state_root_so_far`] available; must be called before the first write.

@@ -3,10 +3,10 @@
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink,
     codec::{self, ChildRef, nibble, path_of, shared_nibbles},
-    keccak::Inputs,
     row::{self, Child},
 };
 use alloy_primitives::{B256, keccak256};
+use polytrie_state::keccak::Inputs;
 
 /// A builder that takes leaves in order of their keys and writes each node's row as soon as the node is complete.
 #[derive(Debug)]
@@ -144,7 +144,8 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
             let encode = |rlp: &mut Vec<u8>| {
                 codec::encode_leaf(&leaf.0, branch.depth + 1, &leaf.1, rlp, scratch)
             };
-            if let Some(embedded) = self.inputs.add_node(u32::from(n), encode) {
+            if let Some(embedded) = self.inputs.add_unless(u32::from(n), ChildRef::embedded, encode)
+            {
                 refs[n as usize] = embedded;
             }
         }

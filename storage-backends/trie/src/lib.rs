@@ -16,7 +16,6 @@ mod check;
 mod codec;
 pub mod cow;
 mod error;
-pub mod keccak;
 mod prefetch;
 mod proof;
 mod row;

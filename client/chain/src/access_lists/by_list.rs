@@ -5,16 +5,24 @@
 //! list, which shows whether the block is invalid, and why. So no result depends on a wrong list, nor on the number of
 //! threads.
 
-use crate::{BlockStats, Candidate, Chain, Execution, executor::Listed};
+use crate::{
+    BlockStats, Candidate, Chain,
+    execute::{Execution, LateRoot},
+    executor::Listed,
+};
 use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::eip7928::AccountChanges;
 use alloy_hardforks::EthereumHardfork;
-use parking_lot::Mutex;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::access_list::{check_access_list, check_access_list_form};
 use polytrie_kv::EngineReads;
 use polytrie_state::{FinishedLater, Session, StateError};
-use std::{sync::Arc, time::Instant};
+use std::{
+    panic::resume_unwind,
+    sync::{Arc, OnceLock},
+    thread,
+    time::Instant,
+};
 
 /// Use of an access list that is known before its block runs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +36,8 @@ pub enum ListUse {
     /// The list is used as by `Commit`, and transactions run at the same time, each on the values that the list has
     /// before it.
     Run {
-        /// Number of threads, with the executing thread; at least 1.
+        /// Number of threads that run transactions; at least 1. The second of them begins when the commitment is
+        /// computed, which has another thread until then.
         threads: usize,
     },
 }
@@ -103,34 +112,52 @@ impl Chain {
         let mut session = Session::begin(&*self.layer, self.head.block_ref()).map_err(layer)?;
         let block =
             self.executor.read_listed(&mut session, rules, coinbase, list).map_err(layer)?;
-        session.apply(&block.writes().map_err(layer)?).map_err(layer)?;
         let (state_read, prepared) = session.reads_and_rest(start);
         stats.waited += EngineReads::of_this_thread() - before;
 
-        let (session, finished) = (Mutex::new(Some(session)), Mutex::new(None));
-        let finish = || {
-            let session = session.lock().take();
-            if let Some(session) = session {
-                *finished.lock() = Some(session.finish_later());
-            }
-        };
         let threads = match self.options.list_use {
             ListUse::Run { threads } => Some(threads),
             ListUse::Check | ListUse::Commit => None,
         };
-        let mut run = block.session();
-        let listed = Listed { block: &block, threads, beside: &finish };
-        let how = Execution { listed: Some(listed), ..Execution::default() };
-        let executed = self.execute(rules, candidate, &mut run, how, stats);
+        let committed = OnceLock::new();
+        let listed = Listed { block: &block, threads, committed: &committed };
+        let root_later = candidate.has_late_root();
+        let how = Execution { listed: Some(listed), root_later, ..Execution::default() };
+        let mut execute = || {
+            let start = Instant::now();
+            let mut run = block.session();
+            let receipts = self.execute(rules, candidate, &mut run, how, stats);
+            let receipts = receipts.map_err(|error| error.to_string())?;
+            let receipts = LateRoot::start(receipts, root_later && stats.receipts_checked);
+            let (writes, _) = run.into_writes().map_err(layer)?;
+            let receipts = receipts.check(candidate).map_err(|error| error.to_string())?;
+            Ok::<_, String>((receipts, writes, start.elapsed()))
+        };
+        let commit = || {
+            session.apply(&block.writes()?)?;
+            session.finish_later()
+        };
+        // This thread has read the state, and writes the batch next. So the commitment belongs here: its nodes are in the
+        // cache of this core, and its rows stay there.
         let start = Instant::now();
-        finish();
-        let finished = finished.into_inner().ok_or("its session was lost")?.map_err(layer)?;
-        stats.state_commit = start.elapsed();
-        // What the run read is in memory.
+        let (finished, executed) = thread::scope(|scope| {
+            let other = thread::Builder::new().name("listed".into());
+            let other = other.spawn_scoped(scope, &mut execute);
+            let finished = commit();
+            // The execution may have ended already.
+            let _ = committed.set(());
+            (finished, other.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))))
+        });
+        let executed = executed.unwrap_or_else(|error| {
+            tracing::debug!("a block runs after its commitment: {error}");
+            execute()
+        });
+        let (finished, (receipts, writes, ran)) = (finished.map_err(layer)?, executed?);
+        // What the run read is in memory. The time of the commitment beside the run is not counted twice.
         stats.execute += prepared + std::mem::replace(&mut stats.state_read, state_read);
+        stats.state_commit = start.elapsed().saturating_sub(ran);
         stats.session = finished.counters;
-        let receipts = executed.map_err(|error| error.to_string())?;
-        if run.into_writes().map_err(layer)?.0 != *finished.writes {
+        if writes != *finished.writes {
             return Err("it leaves something else than the list says".into());
         }
         Ok((receipts, finished))

@@ -55,8 +55,8 @@ impl<B: Upcoming> Ahead<B> {
         self.listed
     }
 
-    /// Starts the execution of a block: gives it the accesses of its list or of its run ahead, and starts to read or
-    /// run later blocks ahead, as many as there is room for.
+    /// Starts the execution of a block: gives it its list or the accesses of its run ahead, and starts to read or run
+    /// later blocks ahead, as many as there is room for.
     ///
     /// # Errors
     ///
@@ -73,11 +73,6 @@ impl<B: Upcoming> Ahead<B> {
             if candidate.accesses.is_empty() || runs_by_list {
                 candidate.listed = list_of(&mut self.lists, candidate);
             }
-        }
-        if candidate.accesses.is_empty()
-            && let Some(list) = &candidate.listed
-        {
-            candidate.accesses = accesses(list);
         }
         let Some(prefetcher) = &mut self.prefetcher else { return Ok(()) };
         let mut place = prefetcher.blocks_ahead();

@@ -1,6 +1,6 @@
 //! Hashing: every changed node is encoded and hashed once, the deepest level first.
 //!
-//! The nodes of a level do not depend on each other, so they are hashed together (see `keccak`). The walk only reads
+//! The nodes of a level do not depend on each other, so they are hashed together (see [`Inputs`]). The walk only reads
 //! the arena, so several threads share subtrees of it. The results of each thread (references for parents, rows for
 //! the store) are collected on the side and put in place afterwards.
 
@@ -8,12 +8,11 @@ use super::slabs::{Arena, Branch, Link, Status};
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink, Rows, Trie,
     codec::{self, ChildRef, child_path},
-    keccak::Inputs,
     row::{self, Child},
 };
 use parking_lot::Mutex;
 use polytrie_kv::Batch;
-use polytrie_state::Beside;
+use polytrie_state::{Beside, keccak::Inputs};
 use std::{cell::Cell, mem, sync::Arc};
 
 /// Number of changes below which one thread hashes alone: it is done before another one has woken up.
@@ -361,7 +360,7 @@ impl<V: LeafValue> Arena<V> {
             Link::Leaf(id) => {
                 let leaf = self.leaves.get(id);
                 let depth = visit.path.len();
-                let embedded = inputs.add_node(tag, |rlp| {
+                let embedded = inputs.add_unless(tag, ChildRef::embedded, |rlp| {
                     codec::encode_leaf(&leaf.key, depth, &leaf.value, rlp, scratch);
                 });
                 if let Some(sink) = sink {
@@ -378,7 +377,9 @@ impl<V: LeafValue> Arena<V> {
             Link::Extension(id) => {
                 let extension = self.extensions.get(id);
                 let child = children.first().map_or(&extension.child_ref, |child| &child.reference);
-                inputs.add_node(tag, |rlp| codec::encode_extension(&extension.prefix, child, rlp))
+                inputs.add_unless(tag, ChildRef::embedded, |rlp| {
+                    codec::encode_extension(&extension.prefix, child, rlp)
+                })
             }
             Link::Branch(id) => {
                 let branch = self.branches.get(id);
@@ -386,7 +387,8 @@ impl<V: LeafValue> Arena<V> {
                 for child in children {
                     refs[child.nibble as usize] = &child.reference;
                 }
-                let embedded = inputs.add_node(tag, |rlp| codec::encode_branch(&refs, rlp));
+                let embedded = inputs
+                    .add_unless(tag, ChildRef::embedded, |rlp| codec::encode_branch(&refs, rlp));
                 if let Some(sink) = sink {
                     let prefix = match visit.parent {
                         Link::Extension(id) => self.extensions.get(id).prefix,

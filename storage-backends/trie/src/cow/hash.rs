@@ -1,8 +1,9 @@
 //! Computing the references of new nodes, the deepest level first: the nodes of a level do not depend on each other, so
-//! they are hashed together (see `keccak`).
+//! they are hashed together (see [`Inputs`]).
 
 use super::node::{CowTrie, Kind, Leaf, Link, Node};
-use crate::{LeafValue, codec::ChildRef, keccak::Inputs};
+use crate::{LeafValue, codec::ChildRef};
+use polytrie_state::keccak::Inputs;
 
 impl<V: LeafValue> CowTrie<V> {
     /// Computes all references of these tries that are not computed yet; faster than one by one on request.
@@ -47,7 +48,7 @@ pub(super) fn resolve<'a, V: LeafValue + 'a>(
         inputs.clear();
         for (tag, (leaf, depth)) in (0u32..).zip(portion) {
             let encode = |rlp: &mut Vec<u8>| leaf.encode(*depth, rlp, &mut scratch);
-            if let Some(embedded) = inputs.add_node(tag, encode) {
+            if let Some(embedded) = inputs.add_unless(tag, ChildRef::embedded, encode) {
                 leaf.refer(embedded);
             }
         }
@@ -57,7 +58,7 @@ pub(super) fn resolve<'a, V: LeafValue + 'a>(
         inputs.clear();
         for (tag, (link, node, depth)) in (0u32..).zip(portion) {
             let encode = |rlp: &mut Vec<u8>| node.encode(*depth, rlp, &mut scratch);
-            if let Some(embedded) = inputs.add_node(tag, encode) {
+            if let Some(embedded) = inputs.add_unless(tag, ChildRef::embedded, encode) {
                 link.refer(embedded);
             }
         }

@@ -5,9 +5,9 @@
 //! transaction: transactions can run at the same time ([`Transactions`]).
 //!
 //! ```text
-//! layer:     read all ─► take in what the block leaves ─► commitment
-//! threads:          └──► transactions 2, 4, 5 …, each on what the list says comes before it ─┐
-//! this one:         └──► before the transactions ─► 1 ─► 2 ─► 3 ─► … in order, into a session ─► after them
+//! layer:    read all ─► take in what the block leaves ─► commitment
+//! another:         └──► before the transactions ─► 1 ─► 2 ─► 3 ─► … in order, into a session ─► after them
+//! others:          └──► transactions 2, 4, 5 …, each on what the list says comes before it ─┘
 //! ```
 //!
 //! The list is first assumed to be right, and then compared with the execution. If all of it agrees, each transaction
@@ -32,7 +32,7 @@ use alloy_primitives::{
 };
 use polytrie_state::{Access, Account, AccountChange, Known, Session, StateError, TxWrites};
 use revm::bytecode::Bytecode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A block's list, and the state that it names as of before the block.
 #[derive(Debug)]
@@ -54,9 +54,8 @@ pub struct Listed<'a> {
     pub block: &'a ListedBlock,
     /// Number of threads that run transactions, with the calling one; `None` to run them one after the other.
     pub threads: Option<usize>,
-    /// Work beside the transactions, such as the commitment. The first other thread starts with it; it is left out if
-    /// the system gives no thread.
-    pub beside: &'a (dyn Fn() + Sync),
+    /// Set when the commitment is computed. The first other thread begins then, because the commitment has its core before.
+    pub committed: &'a OnceLock<()>,
 }
 
 polytrie_kv::debug_fields!(Listed['_] { threads });
@@ -94,7 +93,8 @@ impl ListedBlock {
     ) -> Result<Self, StateError> {
         let mut wanted = accesses(&list);
         if session.wants_hints() {
-            for access in &wanted {
+            // Others read from the end of the list, and this thread from its beginning, so that they do not read the same.
+            for access in wanted.iter().rev() {
                 session.hint(*access);
             }
         }

@@ -102,8 +102,10 @@ impl Executor {
             return Err(InternalError::SenderCount { found, expected }.into());
         }
         let block = block.with_coinbase(block_coinbase(&rules, &block)?);
-        if let Some(listed) = block.listed {
-            return self.execute_listed(session, rules, hashes, block, listed);
+        if let Some(listed) = block.listed
+            && let Some(threads) = listed.threads
+        {
+            return self.execute_listed(session, rules, hashes, block, (listed, threads));
         }
         hints::announce(session, &block);
         let mut run = self.begin(session, rules, hashes, block)?;
@@ -128,29 +130,25 @@ impl Executor {
         ListedBlock::read(session, &mut self.codes, list, coinbase, delegations)
     }
 
-    /// Executes a block on the state of its list. `session` must be that of the list.
+    /// Executes a block on the state of its list, on this number of threads. `session` must be that of the list.
     fn execute_listed(
         &mut self,
         session: &mut Session,
         rules: Rules<'_>,
         hashes: &dyn BlockHashes,
         block: BlockToExecute<'_>,
-        listed: Listed<'_>,
+        (listed, threads): (Listed<'_>, usize),
     ) -> Result<Executed, ExecuteError> {
-        let transactions = Transactions::new(self, &rules, hashes, &block, listed.block);
-        let others = match listed.threads {
-            // One thread does the work beside the transactions.
-            None => 1,
-            Some(threads) => threads.min(block.transactions.len()).saturating_sub(1),
-        };
-        let other = || {
-            (listed.beside)();
-            if listed.threads.is_some() {
-                transactions.run();
-            }
-        };
+        let transactions = &Transactions::new(self, &rules, hashes, &block, listed.block);
+        let others = threads.min(block.transactions.len()).saturating_sub(1);
         thread::scope(|scope| {
             for number in 0..others {
+                let other = move || {
+                    if number == 0 {
+                        listed.committed.wait();
+                    }
+                    transactions.run();
+                };
                 let name = format!("listed-{number}");
                 if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, other) {
                     tracing::debug!("transactions run on fewer threads than asked for: {error}");
@@ -158,13 +156,12 @@ impl Executor {
                 }
             }
             let executed = self.begin(session, rules, hashes, block).and_then(|mut run| {
-                match listed.threads {
-                    None => run.transact_all(&block)?,
-                    Some(_) => run.include_all(&block, &transactions)?,
-                }
+                run.include_all(&block, transactions)?;
                 run.finish()
             });
             transactions.stop();
+            // Nothing is left to wait for.
+            let _ = listed.committed.set(());
             executed
         })
     }

@@ -1,10 +1,9 @@
 //! Keccak-256 of many inputs at once.
 //!
-//! The nodes of one level of a trie (and tuples, keys and Merkle nodes of other layers) do not depend on each other.
+//! The keys of a block, the nodes of one level of a trie, tuples and Merkle nodes do not depend on each other.
 //! So eight of them go through the permutation side by side, one in each lane of a 512-bit register. On a processor
 //! without such registers they are hashed one by one.
 
-use crate::codec::ChildRef;
 use alloy_primitives::{B256, keccak256};
 
 /// Bytes that the sponge absorbs at once.
@@ -35,8 +34,8 @@ impl Input {
 }
 
 impl Inputs {
-    /// Number of nodes to encode before they are hashed: few enough for their bytes to stay in the processor's cache.
-    pub(crate) const PORTION: usize = 1_024;
+    /// Number of inputs to add before they are hashed: few enough for their bytes to stay in the processor's cache.
+    pub const PORTION: usize = 1_024;
 
     /// Removes all inputs, and keeps the memory.
     pub fn clear(&mut self) {
@@ -51,21 +50,21 @@ impl Inputs {
         self.end(start, tag);
     }
 
-    /// Adds a node of a trie like [`Self::add`]. If its parent embeds the node, it is not hashed, and its reference
-    /// is returned.
-    pub(crate) fn add_node(
+    /// Adds an input like [`Self::add`], unless `instead` returns something in place of its hash: that is returned.
+    pub fn add_unless<T>(
         &mut self,
         tag: u32,
+        instead: impl FnOnce(&[u8]) -> Option<T>,
         encode: impl FnOnce(&mut Vec<u8>),
-    ) -> Option<ChildRef> {
+    ) -> Option<T> {
         let start = self.bytes.len();
         encode(&mut self.bytes);
-        let embedded = ChildRef::embedded(&self.bytes[start..]);
-        match embedded {
+        let instead = instead(&self.bytes[start..]);
+        match instead {
             Some(_) => self.bytes.truncate(start),
             None => self.end(start, tag),
         }
-        embedded
+        instead
     }
 
     /// Pads the input that begins at `start`, and notes it.
