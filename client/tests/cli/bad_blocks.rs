@@ -74,14 +74,15 @@ fn fails(data: &Data, chain: &Chain, last: &Bytes, words: &[&str]) {
     let before = blocks.len() - 1;
     blocks[before] = last.clone();
     let file = data.write("wrong.rlp", stream(&blocks));
-    let hash = keccak256(alloy_rlp::encode(decode_block(last).unwrap().header));
+    let header = decode_block(last).unwrap().header;
+    let (number, hash) = (header.number, keccak256(alloy_rlp::encode(header)));
     let run = polytrie!["import", file, "--datadir", data.path()];
-    let (number, name) = (chain.head, file.display().to_string());
+    let name = file.display().to_string();
     let place = format!("(index {before}, offset {})", stream(&blocks[..before]).len());
     assert_fails(&run, 1, &[&name, &place, &format!("block {number} ({hash}) is invalid: ")]);
     assert_fails(&run, 1, words);
     assert_fails(&run, 1, &["are kept", "get the file again", &format!("--to {}", number - 1)]);
-    assert_eq!(data.head().0, number - 1);
+    assert_eq!(data.head().0, chain.head - 1);
     data.check();
 }
 
@@ -109,20 +110,19 @@ fn a_wrong_last_block(layer: &str) {
         (|b| b.header.timestamp = 1, &["timestamp"]),
         (|b| b.header.gas_limit *= 2, &["gas limit"]),
         (|b| b.header.base_fee_per_gas = Some(1), &["base fee"]),
-        (|b| b.header.extra_data = vec![0; 33].into(), &["extra data", "33", "32"]),
+        (
+            |b| b.header.extra_data = vec![0; 33].into(),
+            &["extra data has 33 bytes, expected at most 32"],
+        ),
         (
             |b| b.header.requests_hash = None,
             &["requests hash", "expected one since the Prague fork"],
         ),
         (|b| b.header.excess_blob_gas = Some(1), &["excess blob gas"]),
-        (|b| b.header.number = 53, &["number", "53", "54"]),
+        (|b| b.header.number = 53, &["number is 53, expected 54"]),
     ];
     for (change, words) in cases {
-        // If the number in the header was changed, the error names that number.
-        let wrong = rewritten(&last, *change);
-        if decode_block(&wrong).unwrap().header.number == chain.head {
-            fails(&data, &chain, &wrong, words);
-        }
+        fails(&data, &chain, &rewritten(&last, *change), words);
     }
     polytrie!["import", chain.file, "--datadir", data.path()].ok();
     assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));

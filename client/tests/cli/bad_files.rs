@@ -319,7 +319,7 @@ fn one_byte_wrong_anywhere(layer: &str) {
         let context = format!("seed {seed}: block {}, byte {position}, bit {bit}", index + 1);
         let run = polytrie!["import", file, "--datadir", case.data.path()];
         assert_eq!(run.code, Some(1), "{context}: {}", run.stderr);
-        assert_fails(&run, 1, &["file"]);
+        assert_fails(&run, 1, &[&file.display().to_string()]);
         let head = case.data.head().0 as usize;
         assert!(head == index || head == index + 1, "{context}: the head is {head}");
         case.data.check();

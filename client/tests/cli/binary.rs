@@ -18,7 +18,7 @@ fn the_group_depth_is_remembered() {
         import![dir, chain.file, chain.chain, "binary", extra[0], extra[1], extra[2], extra[3]]
             .ok();
         let run = polytrie!["import", chain.file, "--datadir", dir, "--binary.group-depth", "4"];
-        assert_fails(&run, 2, &["binary.group-depth", "`4`", depth]);
+        assert_fails(&run, 2, &["binary.group-depth", "`4`", &format!("`{depth}`")]);
         let args = ["--binary.reads", "tree", "--json", "-"];
         let run = polytrie!["import", chain.file, "--datadir", dir, args[0], args[1], args[2], "-"];
         let commitment = run.ok().json()["head"]["commitment"].clone();

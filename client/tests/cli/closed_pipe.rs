@@ -5,7 +5,7 @@ use crate::{
     database::store,
     fixtures::read,
     rewrite::rewritten,
-    run::{Run, binary, polytrie},
+    run::{Run, polytrie, program},
     support::{Data, assert_fails, sample, stream},
 };
 use polytrie::{blocks::BlockReader, chain::TABLES, layers};
@@ -14,14 +14,13 @@ use std::{
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 /// Runs the program with a standard output whose reader has closed.
 fn unread(args: &[&OsStr]) -> Run {
-    let mut command = Command::new(binary());
-    command.args(args).env_remove("RUST_LOG").env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = program();
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
@@ -113,10 +112,10 @@ fn damage_is_told_although_nobody_reads() {
 fn an_import_goes_on_without_its_log() {
     for full in [true, false] {
         let data = Data::new();
-        let mut command = Command::new(binary());
+        let mut command = program();
         command.arg("import").arg(sample("chain.rlp.gz"));
         command.arg("--chain").arg(sample("genesis.json")).arg("--datadir").arg(data.path());
-        command.env_remove("RUST_LOG").stdin(Stdio::null());
+        command.stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(match full {
             true => Stdio::from(fs::File::create("/dev/full").unwrap()),
             false => Stdio::piped(),

@@ -3,7 +3,7 @@
 
 use crate::{
     fixtures::fixture,
-    run::{Run, binary, polytrie, run},
+    run::{Run, polytrie, program, run},
     support::{
         CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, check, for_each_layer, head, import,
         init_from_dump, sample, stream,
@@ -11,14 +11,7 @@ use crate::{
 };
 use polytrie::datadir::UNFINISHED_FILE;
 use polytrie_state::Stamp;
-use std::{
-    fs,
-    io::Write,
-    path::Path,
-    process::{Command, Stdio},
-    thread,
-    time::Duration,
-};
+use std::{fs, io::Write, path::Path, process::Stdio, thread, time::Duration};
 
 for_each_layer!(
     another_layer_or_engine,
@@ -160,7 +153,7 @@ fn other_forks(layer: &str) {
 fn a_file_with_the_name_of_a_chain_is_not_that_chain() {
     let data = Data::new();
     let file = data.write("dev", "something else");
-    let mut init = Command::new(binary());
+    let mut init = program();
     init.args(["init", "--chain", "dev", "--datadir"]).arg(data.path());
     let init = init.current_dir(file.parent().unwrap()).output().unwrap();
     assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
@@ -364,8 +357,7 @@ fn in_use(layer: &str) {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let blocks = chain.blocks();
     let data = Data::new();
-    let mut first = Command::new(binary())
-        .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
+    let mut first = program()
         .args(["import", "-", "--state", layer, "--datadir"])
         .arg(data.path())
         .arg("--chain")

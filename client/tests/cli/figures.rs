@@ -2,7 +2,7 @@
 
 use crate::{
     branches::{Branch, branch, empty_chain},
-    run::{binary, polytrie, run},
+    run::{polytrie, program, run},
     support::{Data, assert_fails, sample, stream},
 };
 use alloy_primitives::Address;
@@ -21,7 +21,7 @@ use std::{
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -133,7 +133,7 @@ fn figures_do_not_replace_what_is_read() {
 #[test]
 fn an_import_goes_on_without_a_reader_of_its_figures() {
     let data = Data::new();
-    let mut import = Command::new(binary())
+    let mut import = program()
         .args(import(&data, &[&"--csv", &"-"]))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

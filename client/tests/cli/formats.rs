@@ -3,7 +3,7 @@
 
 use crate::{
     database::store,
-    run::{binary, polytrie, run},
+    run::{polytrie, program, run},
     support::{
         CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, import, sample, sample_blocks,
         stream,
@@ -330,7 +330,7 @@ fn a_file_with_the_name_of_standard_input_is_not_read() {
     let mut files = fs::read_dir(&archives).unwrap().map(|entry| entry.unwrap().path());
     let archive = files.find(|file| file.extension() == Some(OsStr::new("ere"))).unwrap();
     fs::copy(archive, data.file("-")).unwrap();
-    let mut import = Command::new(binary());
+    let mut import = Command::from_std(program());
     import.args(["import", "-", "--to", "20", "--datadir"]).arg(data.path());
     import.current_dir(data.file("-").parent().unwrap());
     import.write_stdin(fs::read(sample("chain.rlp.gz")).unwrap()).assert().success();

@@ -1,7 +1,7 @@
 //! Tests of Ctrl-C: the current block is finished, all blocks are kept, and the same command continues later.
 
 use crate::{
-    run::{binary, polytrie},
+    run::{binary, polytrie, program},
     support::{CONDENSE, Data, for_each_layer, sample, sample_blocks, stream},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -24,8 +24,7 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
     // The import gets a part of the blocks through a pipe that stays open, so that it cannot end before it is
     // interrupted.
     for (signal, verify, part) in [("-INT", "full", 500), ("-TERM", "every=50", 1200)] {
-        let mut import = Command::new(binary())
-            .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
+        let mut import = program()
             .args(["import", "-", "--state", layer, "--verify", verify, "--datadir"])
             .arg(data.path())
             .arg("--chain")
@@ -145,7 +144,7 @@ fn an_import_from_a_quiet_pipe_is_durable_and_interrupted() {
     let signals = [("-INT", "full"), ("-TERM", "every=50"), ("-HUP", "full")];
     for (signal, verify) in signals.into_iter().filter(|(signal, _)| is_heard(signal)) {
         let data = Data::new();
-        let (mut import, pipe) = piped(&data, &mut Command::new(binary()), verify);
+        let (mut import, pipe) = piped(&data, &mut program(), verify);
         kill(&import, signal);
         let mut stderr = String::new();
         import.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
@@ -162,7 +161,7 @@ fn an_interrupted_import_does_not_promise_what_is_not_kept() {
     let data = Data::new();
     let csv = data.file("blocks.csv");
     let extra = ["--kv", "memory", "--csv", csv.to_str().unwrap()];
-    let (mut import, pipe) = begin(&data, &mut Command::new(binary()), &extra);
+    let (mut import, pipe) = begin(&data, &mut program(), &extra);
     while !fs::metadata(&csv).is_ok_and(|meta| meta.len() > 0) {
         assert!(import.try_wait().unwrap().is_none(), "it has ended by itself");
         thread::sleep(Duration::from_millis(1));
@@ -185,7 +184,7 @@ fn an_import_from_a_pipe_ends_with_the_last_block_that_was_asked_for() {
         for _ in 0..2 {
             let to = PIPED.to_string();
             let extra = ["--verify", verify, "--to", &to];
-            let (mut import, pipe) = begin(&data, &mut Command::new(binary()), &extra);
+            let (mut import, pipe) = begin(&data, &mut program(), &extra);
             let mut ended = None;
             for _ in 0..3_000 {
                 ended = import.try_wait().unwrap();
@@ -224,7 +223,7 @@ fn what_only_reads_ends_at_once() {
     polytrie!["import", file, "--chain", chain, "--datadir", data.path(), "--to", "500"].ok();
     for signal in ["-INT", "-TERM", "-HUP"].into_iter().filter(|signal| is_heard(signal)) {
         // The export is larger than the buffer of the pipe, and no process reads it.
-        let mut export = Command::new(binary())
+        let mut export = program()
             .args(["export", "-", "--datadir"].map(OsStr::new))
             .arg(data.path())
             .stdout(Stdio::piped())
@@ -248,7 +247,7 @@ fn an_interrupted_export_leaves_nothing() {
     let is_empty = || fs::read_dir(&dir).unwrap().next().is_none();
     let is_interrupted = || {
         let out = dir.join("chain.rlp");
-        let mut export = Command::new(binary())
+        let mut export = program()
             .args(["export", "--datadir"])
             .args([&data.path(), &out])
             .stdout(Stdio::null())

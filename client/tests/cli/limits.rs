@@ -2,10 +2,11 @@
 //! block is lost.
 
 use crate::{
-    run::{Run, binary},
+    run::{Run, binary, program},
     support::{CONDENSE, Data, assert_fails, for_each_layer, head, sample},
 };
 use polytrie_testing::skipped;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
     io::Write,
@@ -61,9 +62,13 @@ impl Nobody {
         let run = std::process::id() % 40;
         let id = 20_000 + 1_000 * run + layer.bytes().map(u32::from).sum::<u32>();
         fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
-        let ran = Command::new(binary()).arg("--version").uid(id).gid(id).output();
-        if !ran.is_ok_and(|output| output.status.success()) {
-            skipped("the program is where other users may not read");
+        // The temporary directory, the repository and the program may each be where other users may not read.
+        let look = "test -w \"$1\" && test -r \"$2\" && test -r \"$3\" && \"$0\" --version";
+        let mut look_at = Command::new("bash");
+        look_at.args(["-c", look]).arg(binary()).arg(dir).arg(sample("genesis.json"));
+        let looked = look_at.arg(crate::testsetup::dir()).uid(id).gid(id).output();
+        if !looked.is_ok_and(|output| output.status.success()) {
+            skipped("the files of the test are where other users may not read");
             return None;
         }
         Some(Self { id })
@@ -167,14 +172,14 @@ fn a_file_that_may_not_grow(layer: &str) {
 /// the buffer of its output is full.
 #[test]
 fn a_signal_at_the_start_is_an_interruption() {
-    for signal in ["-INT", "-TERM"] {
+    for signal in [Signal::INT, Signal::TERM] {
         // A socket, not a pipe: with `std` alone a pipe can be filled only if its size is known, and systems differ.
         let (_reader, mut full) = UnixStream::pair().unwrap();
         full.set_nonblocking(true).unwrap();
         while full.write(&[b' '; 4096]).is_ok_and(|written| written > 0) {}
         full.set_nonblocking(false).unwrap();
         let full = OwnedFd::from(full);
-        let mut child = Command::new(binary()).arg("--help").stdout(full).spawn().unwrap();
+        let mut child = program().arg("--help").stdout(full).spawn().unwrap();
         let status = format!("/proc/{}/status", child.id());
         // Wait until the program has its handlers, for at most two minutes. That of SIGXFSZ, which is signal 25, comes
         // after those that this test needs; a signal before its own handler would kill the program.
@@ -186,8 +191,7 @@ fn a_signal_at_the_start_is_an_interruption() {
                 break;
             }
         }
-        let kill = Command::new("kill").arg(signal).arg(child.id().to_string()).status().unwrap();
-        assert!(kill.success());
-        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal:?}");
     }
 }

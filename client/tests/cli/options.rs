@@ -1,7 +1,7 @@
 //! Tests of refused options and of their messages.
 
 use crate::{
-    run::polytrie,
+    run::{polytrie, program},
     support::{Data, assert_fails, init_from_dump, sample},
 };
 use std::fs;
@@ -40,7 +40,7 @@ fn numbers_that_make_no_sense_are_refused() {
         "--senders",
         "1000"
     ];
-    assert_fails(&many, 2, &["--senders 1000", "300"]);
+    assert_fails(&many, 2, &["--senders 1000 is more than there are accounts (300)"]);
     let engine = polytrie!["init", "--datadir", data.path(), "--chain", "dev", "--kv", "leveldb"];
     assert_fails(&engine, 2, &["there is no engine `leveldb`; this build has mdbx"]);
     assert!(!engine.stderr.contains("the feature"), "{}", engine.stderr);
@@ -296,8 +296,8 @@ fn advice_fits_the_command() {
 fn an_empty_variable_is_none() {
     let data = Data::new();
     let run = |variable: &str, args: &[&dyn AsRef<std::ffi::OsStr>]| {
-        let mut command = std::process::Command::new(crate::run::binary());
-        command.env(variable, "").env("XDG_CACHE_HOME", data.file("cache")).env_remove("RUST_LOG");
+        let mut command = program();
+        command.env(variable, "").env("XDG_CACHE_HOME", data.file("cache"));
         command.args(args.iter().map(|arg| arg.as_ref())).output().unwrap()
     };
     let init: [&dyn AsRef<std::ffi::OsStr>; 5] =
@@ -326,7 +326,7 @@ fn an_empty_variable_is_none() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // Without a home directory there is no default cache, and the working directory is not used
     // instead.
-    let mut command = std::process::Command::new(crate::run::binary());
+    let mut command = program();
     command.env("HOME", "").env_remove("XDG_CACHE_HOME").env_remove("POLYTRIE_BENCH_CACHE");
     fs::create_dir(data.file("here")).unwrap();
     command.current_dir(data.file("here")).args(bench.iter().map(|arg| arg.as_ref()));
@@ -336,8 +336,8 @@ fn an_empty_variable_is_none() {
     assert!(fs::read_dir(data.file("here")).unwrap().next().is_none());
     // A variable with a value is used.
     let elsewhere = data.file("elsewhere");
-    let mut command = std::process::Command::new(crate::run::binary());
-    command.env("POLYTRIE_BENCH_CACHE", &elsewhere).env_remove("RUST_LOG");
+    let mut command = program();
+    command.env("POLYTRIE_BENCH_CACHE", &elsewhere);
     assert!(command.args(bench.iter().map(|arg| arg.as_ref())).output().unwrap().status.success());
     assert!(elsewhere.exists());
 }

@@ -2,7 +2,7 @@
 //! will need; it may save time and must change no result.
 
 use crate::{
-    run::{binary, polytrie},
+    run::{polytrie, program},
     support::{CONDENSE, Data, RPC_COMPAT, assert_fails},
 };
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     path::Path,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, Stdio},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -27,8 +27,7 @@ struct Import {
 impl Import {
     /// Starts an import into a data directory that exists.
     fn begin(datadir: &Path) -> Self {
-        let mut child = Command::new(binary())
-            .env_remove("RUST_LOG")
+        let mut child = program()
             .args(["import", "-", "--prefetchers", "127.0.0.1:0", "--flush-every", "20"])
             .args(["--rain.retain", "0", "--json", "-", "--datadir"])
             .arg(datadir)
@@ -59,8 +58,7 @@ impl Import {
 
     /// Starts a prefetcher and waits until it has connected.
     fn prefetcher(&mut self, datadir: &Path) -> Child {
-        let child = Command::new(binary())
-            .env_remove("RUST_LOG")
+        let child = program()
             .args(["prefetch", "--threads", "2", "--json", "-", "--connect", &self.address])
             .arg("--datadir")
             .arg(datadir)

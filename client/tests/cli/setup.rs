@@ -1,12 +1,12 @@
 //! Tests of `polytrie setup lvmt`, and of the choice of the setup that a command uses.
 
-use crate::{fixtures::fixture, run::binary, support::CONDENSE};
+use crate::{fixtures::fixture, run::program, support::CONDENSE};
 use polytrie_kv_testing::Mount;
 use std::{
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Output,
 };
 use tempfile::TempDir;
 
@@ -19,8 +19,8 @@ impl User {
     }
 
     fn run(&self, args: &[&dyn AsRef<OsStr>]) -> (i32, String, String) {
-        let mut command = Command::new(binary());
-        command.env_remove("POLYTRIE_LVMT_SETUP").env_remove("RUST_LOG");
+        let mut command = program();
+        command.env_remove("POLYTRIE_LVMT_SETUP");
         command.env("XDG_CACHE_HOME", self.0.path()).args(args.iter().map(|arg| arg.as_ref()));
         let Output { status, stdout, stderr } = command.output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -313,11 +313,8 @@ fn a_chain_is_imported_with_the_published_powers() {
 /// The usage line of an error does not list settings that come from the environment.
 #[test]
 fn a_usage_line_holds_what_was_given() {
-    let run = Command::new(binary())
-        .args(["db", "stats"])
-        .env("POLYTRIE_LVMT_SETUP", "somewhere")
-        .output()
-        .unwrap();
+    let run =
+        program().args(["db", "stats"]).env("POLYTRIE_LVMT_SETUP", "somewhere").output().unwrap();
     let text = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(2));
     assert!(text.contains("Usage: polytrie db stats --datadir <DIR>\n"), "{text}");

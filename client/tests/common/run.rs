@@ -2,7 +2,7 @@
 
 use crate::testsetup;
 use assert_cmd::Command;
-use std::{env, ffi::OsStr, path::PathBuf, time::Duration};
+use std::{env, ffi::OsStr, path::PathBuf, process, time::Duration};
 
 /// The longest time to wait for a command. No command of the tests takes that long, even on a slow
 /// and busy machine.
@@ -15,6 +15,14 @@ pub(crate) fn binary() -> PathBuf {
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_polytrie")), PathBuf::from)
 }
 
+/// Returns the command of the program under test, without the variables that would change what it says.
+pub(crate) fn program() -> process::Command {
+    let mut command = process::Command::new(binary());
+    command.env_remove("RUST_LOG").env_remove("CLICOLOR_FORCE");
+    command.env("POLYTRIE_LVMT_SETUP", testsetup::dir());
+    command
+}
+
 /// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -25,9 +33,8 @@ pub(crate) struct Run {
 
 /// Runs the program with these arguments and with `stdin` on its standard input.
 pub(crate) fn run(args: &[&OsStr], stdin: &[u8]) -> Run {
-    let mut command = Command::new(binary());
-    command.env("POLYTRIE_LVMT_SETUP", testsetup::dir());
-    command.args(args).env_remove("RUST_LOG").timeout(PATIENCE).write_stdin(stdin);
+    let mut command = Command::from_std(program());
+    command.args(args).timeout(PATIENCE).write_stdin(stdin);
     let output = command.output().expect("the program can be started");
     let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
     assert!(!stderr.contains("panicked"), "{args:?} panicked: {stderr}");

@@ -1,6 +1,7 @@
 //! A node in a separate process, and JSON-RPC with it over HTTP.
 
 use alloy_primitives::{Address, address};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
     ffi::OsString,
@@ -42,7 +43,7 @@ impl Server {
             // The usual limit is five seconds.
             command.args(args!["--rpc.evmtimeout", PATIENCE.as_secs().to_string()]);
         }
-        command.args(args).env_remove("RUST_LOG").stdout(Stdio::piped());
+        command.args(args).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program can be started");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let addresses = listens.map(|before| {
@@ -55,14 +56,13 @@ impl Server {
     }
 
     /// Returns the ID of the process.
-    pub(crate) fn id(&self) -> u32 {
-        self.0.id()
+    pub(crate) fn id(&self) -> Pid {
+        Pid::from_child(&self.0)
     }
 
     /// Asks the node to stop, waits for its end, and returns the exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
-        let id = self.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        kill_process(self.id(), Signal::INT).unwrap();
         let until = Instant::now() + Duration::from_secs(120);
         while Instant::now() < until {
             if let Some(status) = self.0.try_wait().unwrap() {

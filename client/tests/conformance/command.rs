@@ -1,6 +1,7 @@
 //! Tests of the output and the exit codes of `polytrie conformance`.
 
 use polytrie_testing::for_each_in_suite;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -9,7 +10,8 @@ use std::{
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_polytrie"));
-    command.env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir()).arg("conformance").args(arguments);
+    command.env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir()).env_remove("CLICOLOR_FORCE");
+    command.arg("conformance").args(arguments);
     command
 }
 
@@ -130,8 +132,7 @@ fn an_interrupted_run_leaves_nothing() {
         .expect("the program starts");
     // This call returns when the command has opened the pipe to read its tests.
     let end = fs::File::options().write(true).open(&pipe).expect("it is read");
-    let kill = Command::new("kill").arg("-INT").arg(child.id().to_string()).status();
-    assert!(kill.expect("the program starts").success());
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it still runs");
     drop(end);
     let output = child.wait_with_output().expect("the program ends");
     let error = text(&output.stderr);

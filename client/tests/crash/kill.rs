@@ -2,7 +2,7 @@
 
 use crate::{
     fixtures::{fixture, read},
-    run::{Run, binary, polytrie, run},
+    run::{Run, polytrie, program, run},
     say,
     variables::number,
 };
@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
@@ -52,8 +52,7 @@ impl Import {
     /// Starts the import and kills it after `delay`. Returns `true` if it had already ended with
     /// success.
     fn killed_after(&self, delay: Duration) -> bool {
-        let mut child = Command::new(binary())
-            .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
+        let mut child = program()
             .args(self.arguments())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -1,9 +1,8 @@
 //! Starts a node in a separate process and sends requests to it.
 
 use crate::{
-    run::binary,
+    run::program,
     server::{self, Server},
-    testsetup,
 };
 use alloy_primitives::{Address, U256, address};
 use serde_json::{Value, json};
@@ -55,7 +54,7 @@ impl Devnet {
 
     /// Starts a node in memory without a prepared setup. A setup that it prepares is kept in `cache`.
     pub(crate) fn unprepared(layer: &str, cache: &Path, log: &Path) -> Self {
-        let mut command = Command::new(binary());
+        let mut command = program();
         command.env_remove("POLYTRIE_LVMT_SETUP").env("XDG_CACHE_HOME", cache);
         command.stderr(File::create(log).unwrap());
         Self::run_as(command, args!["--state", layer])
@@ -66,8 +65,8 @@ impl Devnet {
     }
 
     fn run_with(args: Vec<OsString>, log: Stdio) -> Self {
-        let mut command = Command::new(binary());
-        command.env("POLYTRIE_LVMT_SETUP", testsetup::dir()).stderr(log);
+        let mut command = program();
+        command.stderr(log);
         Self::run_as(command, args)
     }
 

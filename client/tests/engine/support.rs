@@ -1,10 +1,9 @@
 //! Starts a node in a separate process and drives it as a consensus layer does.
 
 use crate::{
-    run::binary,
+    run::program,
     sample,
     server::{self, Server, http},
-    testsetup,
 };
 use alloy_consensus::{Block, SignableTransaction, TxEip1559, TxEnvelope, TypedTransaction};
 use alloy_eips::{Encodable2718, eip7685::EMPTY_REQUESTS_HASH};
@@ -17,7 +16,6 @@ use serde_json::{Value, json};
 use std::{
     ffi::OsString,
     path::Path,
-    process::Command,
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -113,8 +111,7 @@ impl Node {
 
     /// Starts a node with this command, which keeps its secret in the file `secret`.
     pub(crate) fn run(command: &str, secret: &Path, args: Vec<OsString>) -> Self {
-        let mut program = Command::new(binary());
-        program.env("POLYTRIE_LVMT_SETUP", testsetup::dir());
+        let mut program = program();
         program.args([command, "--authrpc.port", "0", "--http.port", "0"]);
         let listens = ["engine listening on http://", "listening on http://"];
         let (server, [engine, open]) = Server::start(program, args, listens);

@@ -19,7 +19,7 @@ fn the_sample() -> Chain {
 
 fn measure(cache: &Path, chain: &Chain, more: &str) -> Run {
     let (file, name) = (chain.file.display(), chain.chain.display());
-    bench(cache, &format!("chain {file} --chain {name} --runs 1 {more}"))
+    bench(cache, &format!("chain {file:?} --chain {name:?} --runs 1 {more}"))
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn proof_of_work_and_the_merge() {
         [(RPC_COMPAT, "--recover"), (CONDENSE, "--to 100 --prefetch"), (FRONTIER, "--warmup 900")]
     {
         let Some(chain) = chain.open() else { return };
-        let args = format!("--states mpt,replica,raw {more} --json - --html {}", html.display());
+        let args = format!("--states mpt,replica,raw {more} --json - --html {:?}", html.display());
         let report = measure(&cache, &chain, &args).ok().json();
         let head = report["parameters"]["head"].as_u64().unwrap();
         if head == chain.head {
@@ -118,32 +118,40 @@ fn what_cannot_be_measured_is_told() {
     };
     let (file, chain) = (sample.file.display(), sample.chain.display());
     for (args, word) in [
-        (format!("{file}"), "--chain"),
-        (format!("--chain {chain}"), "FILE"),
-        (format!("{file} --chain {chain} --txs 5"), "--txs"),
+        (format!("{file:?}"), "--chain"),
+        (format!("--chain {chain:?}"), "FILE"),
+        (format!("{file:?} --chain {chain:?} --txs 5"), "--txs"),
     ] {
         let run = bench(&cache, &format!("chain {args}"));
         assert!(run.code == Some(2) && run.stderr.contains(word), "{}", run.stderr);
     }
-    refused(&format!("- --chain {chain}"), 2, &["standard input", "write them to a file"]);
-    refused(&format!("{file} --chain {chain} --to 0"), 2, &["no block after the genesis block"]);
+    refused(&format!("- --chain {chain:?}"), 2, &["standard input", "write them to a file"]);
+    refused(
+        &format!("{file:?} --chain {chain:?} --to 0"),
+        2,
+        &["no block after the genesis block"],
+    );
     let imported = sample.imported("mpt", 1);
     let genesis = data.file("genesis.rlp");
     polytrie!["export", genesis, "--datadir", imported.path(), "--to", "0"].ok();
-    let genesis = format!("{} --chain {chain}", genesis.display());
+    let genesis = format!("{:?} --chain {chain:?}", genesis.display());
     refused(&genesis, 1, &["no block after the genesis block"]);
     refused(
-        &format!("{file} --chain {chain} --to 9 --warmup 9"),
+        &format!("{file:?} --chain {chain:?} --to 9 --warmup 9"),
         2,
         &["all of them in the warm-up"],
     );
-    refused(&format!("{file} --chain mainnet"), 1, &["block 1 on top of", "of mainnet", "--chain"]);
     refused(
-        &format!("{file} {file} --chain {chain}"),
+        &format!("{file:?} --chain mainnet"),
+        1,
+        &["block 1 on top of", "of mainnet", "--chain"],
+    );
+    refused(
+        &format!("{file:?} {file:?} --chain {chain:?}"),
         1,
         &["expected block 1001", "without a gap"],
     );
-    refused(&format!("{} --chain {chain}", data.file("none").display()), 3, &["no such file"]);
+    refused(&format!("{:?} --chain {chain:?}", data.file("none").display()), 3, &["no such file"]);
 
     // A block with the header of one block and the transactions of another.
     let mut blocks = sample.blocks();
@@ -153,11 +161,11 @@ fn what_cannot_be_measured_is_told() {
     blocks[39] = tampered.into();
     let wrong: PathBuf = data.write("wrong.rlp", blocks.concat());
     let words = ["block 40", "`polytrie import` of the same files"];
-    refused(&format!("{} --chain {chain}", wrong.display()), 1, &words);
+    refused(&format!("{:?} --chain {chain:?}", wrong.display()), 1, &words);
     // A file that is cut.
     let cut = data.write("cut.rlp", &blocks.concat()[..2_000]);
     refused(
-        &format!("{} --chain {chain}", cut.display()),
+        &format!("{:?} --chain {chain:?}", cut.display()),
         1,
         &["cut.rlp", "the file ends inside the block"],
     );
@@ -213,7 +221,7 @@ fn real_blocks_on_what_they_touch() {
     }
     let measure = |more: &str| {
         let (dir, chain) = (dir.display(), sample.chain.display());
-        let args = format!("chain --prestate {dir} --chain {chain} --runs 1 {more}");
+        let args = format!("chain --prestate {dir:?} --chain {chain:?} --runs 1 {more}");
         bench(&cache, &args)
     };
     let states: Vec<_> = states()
@@ -234,7 +242,7 @@ fn real_blocks_on_what_they_touch() {
         assert!(results.iter().all(|r| r["blocks"] == 18 && number(&r["operations"]) > 18.0));
     }
     let page = data.file("page");
-    measure(&format!("--states mpt,rain --html {}", page.display())).ok();
+    measure(&format!("--states mpt,rain --html {:?}", page.display())).ok();
     let page = fs::read_to_string(page.join("index.html")).unwrap();
     assert!(page.contains("the same blocks, 20 to 40 of genesis.json, in a state that has"));
     // A damaged file, a missing block, and options that only workloads have are refused.
@@ -251,6 +259,6 @@ fn real_blocks_on_what_they_touch() {
     for wrong in ["--txs 5", "--to 7", "--workload erc20"] {
         is_refused(measure(wrong));
     }
-    let alone = bench(&cache, &format!("chain --prestate {}", dir.display()));
+    let alone = bench(&cache, &format!("chain --prestate {:?}", dir.display()));
     assert!(alone.code == Some(2) && alone.stderr.contains("--chain"), "{}", alone.stderr);
 }

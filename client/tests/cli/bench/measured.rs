@@ -196,7 +196,7 @@ fn a_trace_is_replayed() {
         ),
     );
     let args = format!(
-        "store --states {} --trace {} --rounds 4 --warmup 2 --runs 1 --json -",
+        "store --states {} --trace {:?} --rounds 4 --warmup 2 --runs 1 --json -",
         states(),
         trace.display()
     );
@@ -214,11 +214,11 @@ fn a_trace_is_replayed() {
         );
     }
     // The report does not take the place of the trace.
-    let over = format!("store --states raw --trace {0} --json {0}", trace.display());
+    let over = format!("store --states raw --trace {0:?} --json {0:?}", trace.display());
     let words = ["the same file as what is read", "name another one"];
     assert_fails(&bench(&data.file("cache"), &over), 2, &words);
     let wrong = data.write("wrong.csv", "B,7\n");
-    let args = format!("store --states raw --trace {}", wrong.display());
+    let args = format!("store --states raw --trace {:?}", wrong.display());
     assert_fails(&bench(&data.file("cache"), &args), 1, &["wrong.csv", "line 1", "columns"]);
 }
 
@@ -283,13 +283,14 @@ fn papers_take_the_time_that_there_is() {
     let data = Data::new();
     let (cache, kept) = (data.file("cache"), data.file("points"));
     let points = kept.display();
-    let none = format!("paper rainblock-7 --quick --states mpt,raw --hours 0 --resume {points}");
+    let none = format!("paper rainblock-7 --quick --states mpt,raw --hours 0 --resume {points:?}");
     let result = bench(&cache, &none).ok();
     for text in ["20k: left out, as it takes about", "0 of --hours are left", "not measured"] {
         assert!(result.text().contains(text), "no `{text}` in {}", result.text());
     }
     let (page, plots) = (data.file("page.md"), data.file("plots"));
-    bench(&cache, &format!("{none} --svg {} --markdown {}", plots.display(), page.display())).ok();
+    bench(&cache, &format!("{none} --svg {:?} --markdown {:?}", plots.display(), page.display()))
+        .ok();
     let page = fs::read_to_string(page).unwrap();
     for text in [
         "$ polytrie bench",
@@ -307,7 +308,7 @@ fn papers_take_the_time_that_there_is() {
     }
     assert_fails(&bench(&cache, &format!("{none} --runs 2")), 2, &["--resume", "runs"]);
     let file = data.write("file", "");
-    let args = format!("paper rainblock-7 --quick --hours 0 --resume {}", file.display());
+    let args = format!("paper rainblock-7 --quick --hours 0 --resume {:?}", file.display());
     assert_fails(&bench(&cache, &args), 3, &["cannot keep points in", "--resume"]);
     assert_eq!(bench(&cache, "paper all --hours many").code, Some(2));
 }

@@ -30,7 +30,7 @@ fn merges_are_measured() {
         })
         .collect();
     let file = trace.write("trace.csv", rows.join("\n") + "\n");
-    let replay = format!("store --trace {} --rounds 2 --warmup 3", file.display());
+    let replay = format!("store --trace {:?} --rounds 2 --warmup 3", file.display());
     let cases = [
         // The first four of 40 blocks are the warm-up.
         ("chain --workload transfer --accounts 30 --txs 80 --block-txs 2", 4, 10),

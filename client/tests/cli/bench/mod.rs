@@ -25,10 +25,16 @@ fn states() -> String {
     LAYERS.iter().map(|layer| layer.name).collect::<Vec<_>>().join(",")
 }
 
-/// Runs `polytrie bench` with these arguments, separated by spaces, and with this cache.
+/// Runs `polytrie bench` with these arguments, separated by spaces, and with this cache. Paths are in quotes, because they
+/// may have spaces.
 fn bench(cache: &Path, args: &str) -> Run {
     let mut all = vec![OsStr::new("bench")];
-    all.extend(args.split_whitespace().map(OsStr::new));
+    for (index, part) in args.split('"').enumerate() {
+        match index % 2 {
+            0 => all.extend(part.split_whitespace().map(OsStr::new)),
+            _ => all.push(OsStr::new(part)),
+        }
+    }
     all.extend([OsStr::new("--cache"), cache.as_os_str()]);
     run(&all, &[])
 }
@@ -46,7 +52,7 @@ fn number(value: &Value) -> f64 {
 fn report(data: &Data, cache: &Path, name: &str, states: &str, more: &str) -> PathBuf {
     let file = data.file(name);
     let args = format!(
-        "store --states {states} --keys 300 --blocks 2 --ops 20 --runs 3 {more} --json {}",
+        "store --states {states} --keys 300 --blocks 2 --ops 20 --runs 3 {more} --json {:?}",
         file.display()
     );
     bench(cache, &args).ok();

@@ -106,7 +106,7 @@ fn a_result_is_written_wherever_it_can_be() {
     // Create a directory in the place of an output file.
     fs::create_dir_all(csv.join("raw-memory-1.csv")).unwrap();
     let args = format!(
-        "store --states raw --kv memory --keys 20 --blocks 1 --ops 5 --runs 1 --csv {} --json {}",
+        "store --states raw --kv memory --keys 20 --blocks 1 --ops 5 --runs 1 --csv {:?} --json {:?}",
         csv.display(),
         json.display()
     );
@@ -160,7 +160,7 @@ fn a_page_and_lines_for_each_block() {
     let data = Data::new();
     let (cache, html, csv) = (data.file("cache"), data.file("html"), data.file("csv"));
     let args = format!(
-        "chain --states mpt,raw --workload mixed --accounts 60 --txs 100 --block-txs 10 --runs 2 --html {} --csv {}",
+        "chain --states mpt,raw --workload mixed --accounts 60 --txs 100 --block-txs 10 --runs 2 --html {:?} --csv {:?}",
         html.display(),
         csv.display()
     );
@@ -195,7 +195,7 @@ fn a_page_and_lines_for_each_block() {
     fs::copy(html.join("report.json"), &first).unwrap();
     let larger = data.file("larger.json");
     let args = args.replace("--accounts 60", "--accounts 80");
-    bench(&cache, &format!("{args} --json {}", larger.display())).ok();
+    bench(&cache, &format!("{args} --json {:?}", larger.display())).ok();
     // Change the report so that it seems to come from another machine.
     let mut elsewhere: Value = serde_json::from_slice(&fs::read(&larger).unwrap()).unwrap();
     elsewhere["threads"] = 4321.into();

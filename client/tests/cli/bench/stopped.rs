@@ -3,16 +3,17 @@
 
 use super::bench;
 use crate::{
-    run::{Run, binary, run},
+    run::{Run, program, run},
     support::{Data, assert_fails},
 };
 use polytrie_kv_testing::Mount;
 use polytrie_testing::skipped;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
     io::Read,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
     thread,
     time::Duration,
 };
@@ -35,7 +36,7 @@ fn a_warm_run_is_not_called_cold() {
     let (cache, json) = (data.file("cache"), data.file("result.json"));
     // The run has far more operations than the store has pages, so the pages do not stay cold.
     let args = format!(
-        "store --states raw --keys 200 --blocks 2 --ops 5000 --runs 1 --cold --json {}",
+        "store --states raw --keys 200 --blocks 2 --ops 5000 --runs 1 --cold --json {:?}",
         json.display()
     );
     let run = bench(&cache, &args);
@@ -73,7 +74,7 @@ fn what_cannot_be_measured() {
     // A report does not take the place of a file on which a data directory rests.
     let ours = data.write("polytrie.json", "{}");
     for command in ["store", "worst --filter ^same", "paper lmpt-10"] {
-        let run = bench(&cache, &format!("{command} --states raw --json {}", ours.display()));
+        let run = bench(&cache, &format!("{command} --states raw --json {:?}", ours.display()));
         assert_fails(&run, 2, &["would replace a part of the data directory"]);
     }
     #[cfg(not(feature = "rocksdb"))]
@@ -95,7 +96,7 @@ fn what_cannot_be_measured() {
 #[test]
 fn contracts_that_were_not_fetched() {
     let data = Data::new();
-    let output = Command::new(binary())
+    let output = program()
         .args("bench chain --states raw --workload swap --accounts 9 --txs 9 --runs 1".split(' '))
         .arg("--cache")
         .arg(data.file("cache"))
@@ -127,7 +128,7 @@ impl Long {
         let (cache, json) = (data.file("cache"), data.file("result.json"));
         // The store is prepared first, so that the signal interrupts a run and not the preparation.
         bench(&cache, "store --states raw --keys 100 --blocks 1 --ops 1 --runs 1").ok();
-        let child = Command::new(binary())
+        let child = program()
             .args("bench store --states raw --keys 100 --blocks 1000000 --ops 50".split(' '))
             .arg("--json")
             .arg(&json)
@@ -147,16 +148,16 @@ impl Long {
     }
 
     /// Returns the ids of the processes that measure.
-    fn runs(&self) -> Vec<String> {
+    fn runs(&self) -> Vec<Pid> {
         let id = self.child.id();
         let file = format!("/proc/{id}/task/{id}/children");
         let text = fs::read_to_string(file).unwrap_or_default();
-        text.split_whitespace().map(str::to_owned).collect()
+        text.split_whitespace().map(|id| Pid::from_raw(id.parse().unwrap()).unwrap()).collect()
     }
 
     /// Sends a signal and waits for the end of the benchmark.
-    fn end(mut self, signal: &str, to: &str) -> Run {
-        assert!(Command::new("kill").args([signal, to]).status().unwrap().success());
+    fn end(mut self, signal: Signal, to: Pid) -> Run {
+        kill_process(to, signal).unwrap();
         let mut stderr = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         let code = self.child.wait().unwrap().code();
@@ -169,15 +170,15 @@ impl Long {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupt_leaves_no_result() {
-    for signal in ["-INT", "-TERM"] {
+    for signal in [Signal::INT, Signal::TERM] {
         let Some(long) = Long::start() else { return };
-        let (id, runs) = (long.child.id().to_string(), long.runs());
-        let run = long.end(signal, &id);
+        let (id, runs) = (Pid::from_child(&long.child), long.runs());
+        let run = long.end(signal, id);
         assert_eq!(run.code, Some(130), "{}", run.stderr);
         let message = run.message();
         assert!(message.starts_with("interrupted: in run 1 of raw on mdbx"), "{message}");
         assert!(message.ends_with("there is no result"), "{message}");
-        assert!(!Path::new("/proc").join(&runs[0]).exists(), "the run goes on");
+        assert!(!Path::new("/proc").join(runs[0].to_string()).exists(), "the run goes on");
     }
 }
 
@@ -186,7 +187,7 @@ fn an_interrupt_leaves_no_result() {
 fn a_run_that_is_killed_leaves_no_result() {
     let Some(long) = Long::start() else { return };
     let runs = long.runs();
-    let run = long.end("-KILL", &runs[0]);
+    let run = long.end(Signal::KILL, runs[0]);
     assert_fails(&run, 3, &["run 1 of raw on mdbx failed", "killed", "memory"]);
 }
 
@@ -196,10 +197,10 @@ fn a_full_disk_leaves_no_result() {
     let Some(disk) = Mount::new(data.file("disk"), "3m") else { return };
     let (cache, json) = (disk.0.join("cache"), data.file("result.json"));
     let args = format!(
-        "store --states mpt --keys 20000 --blocks 2 --ops 9 --runs 1 --json {}",
+        "store --states mpt --keys 20000 --blocks 2 --ops 9 --runs 1 --json {:?}",
         json.display()
     );
     let run = bench(&cache, &args);
-    assert_fails(&run, 3, &["cache"]);
+    assert_fails(&run, 3, &["cache", "space"]);
     nothing_is_left(&cache, &json);
 }

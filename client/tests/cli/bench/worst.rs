@@ -18,7 +18,7 @@ fn every_case_runs_on_every_layer_cold_and_warm() {
     let data = Data::new();
     let [cache, json, svg] = ["cache", "worst.json", "worst.svg"].map(|name| data.file(name));
     let args = format!(
-        "worst {SMALL} --states {} --json {} --svg {}",
+        "worst {SMALL} --states {} --json {:?} --svg {:?}",
         states(),
         json.display(),
         svg.display()
