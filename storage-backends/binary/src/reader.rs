@@ -5,7 +5,9 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Read, Snapshot};
-use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code};
+use polytrie_state::{
+    Access, Account, Result, StateReader, hash_address, hash_slot, read_code, read_codes,
+};
 
 /// A reader at the block at which its snapshot was taken.
 #[derive(Debug)]
@@ -49,6 +51,10 @@ impl StateReader for BinaryReader {
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.rows, code_hash)
+    }
+
+    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
+        read_codes(&self.rows, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

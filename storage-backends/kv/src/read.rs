@@ -3,6 +3,9 @@
 use crate::{Result, Table};
 use std::{cell::Cell, ops::ControlFlow};
 
+/// Most bytes that the buffer of a thread keeps.
+const KEPT: usize = 64 << 10;
+
 thread_local! {
     /// The buffer for a value that [`with_row`] reads.
     static ROW: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -148,7 +151,10 @@ pub fn with_row<T>(
     row.clear();
     let found = rows.get_into(table, key, &mut row);
     let seen = found.map(|found| found.then(|| see(&row)));
-    ROW.set(row);
+    // The thread may live long, and never read so long a row again.
+    if row.capacity() <= KEPT {
+        ROW.set(row);
+    }
     seen
 }
 
@@ -158,10 +164,11 @@ mod tests {
     use super::*;
     use crate::{Batch, Store};
 
+    const TABLE: Table = Table::new(1, "table", 9);
+
     /// What sees a row may read another one, which must not change the first.
     #[test]
     fn a_row_is_seen_where_it_is_read() {
-        const TABLE: Table = Table::new(1, "table", 9);
         let store = Store::memory(&[TABLE]).unwrap();
         let mut batch = Batch::new();
         batch.put(TABLE, b"a", b"value");
@@ -171,6 +178,21 @@ mod tests {
         let seen = with_row(&store, TABLE, b"a", |row| (length(b"b"), row.to_vec())).unwrap();
         assert_eq!(seen, Some((Some(12), b"value".to_vec())));
         assert_eq!((length(b"a"), length(b"none")), (Some(5), None));
+    }
+
+    #[test]
+    fn a_long_row_does_not_stay_in_memory() {
+        let store = Store::memory(&[TABLE]).unwrap();
+        let mut batch = Batch::new();
+        batch.put(TABLE, b"short", b"value");
+        batch.put(TABLE, b"long", &vec![7; 2 * KEPT]);
+        store.write(batch).unwrap();
+        let after = |key: &[u8]| {
+            with_row(&store, TABLE, key, |_| ()).unwrap().unwrap();
+            ROW.take().capacity()
+        };
+        assert!(after(b"short") > 0);
+        assert_eq!(after(b"long"), 0);
     }
 
     #[test]

@@ -4,7 +4,9 @@ use crate::{keys::SlotKey, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::Mutex;
 use polytrie_kv::{Snapshot, Ticket};
-use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code};
+use polytrie_state::{
+    Access, Account, Result, StateReader, hash_address, hash_slot, read_code, read_codes,
+};
 
 #[derive(Debug)]
 pub(crate) struct LmptReader {
@@ -35,6 +37,10 @@ impl StateReader for LmptReader {
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.view.flat, code_hash)
+    }
+
+    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
+        read_codes(&self.view.flat, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -10,7 +10,8 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{KeyRange, Read, Snapshot, prefix_end, with_row};
 use polytrie_state::{
-    Access, Account, Result, StateReader, any_slot, hash_address, hash_slot, read_code, scan,
+    Access, Account, Result, StateReader, any_slot, hash_address, hash_slot, read_code, read_codes,
+    scan,
 };
 use std::ops::ControlFlow;
 
@@ -79,6 +80,10 @@ impl StateReader for LvmtReader {
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.0, code_hash)
+    }
+
+    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
+        read_codes(&self.0, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{
     Access, Account, AccountVisit, Result, SlotVisit, StateReader, hash_address, hash_slot,
-    read_code,
+    read_code, read_codes,
 };
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue};
 use std::sync::Arc;
@@ -72,6 +72,10 @@ impl StateReader for MptHashReader {
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.nodes.rows, code_hash)
+    }
+
+    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
+        read_codes(&self.nodes.rows, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

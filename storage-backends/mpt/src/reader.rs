@@ -3,7 +3,9 @@
 use crate::TRIE;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
-use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code};
+use polytrie_state::{
+    Access, Account, Result, StateReader, hash_address, hash_slot, read_code, read_codes,
+};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT};
 
 #[derive(Debug)]
@@ -26,6 +28,10 @@ impl StateReader for MptReader {
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.0, code_hash)
+    }
+
+    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
+        read_codes(&self.0, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -7,7 +7,9 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
-use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code};
+use polytrie_state::{
+    Access, Account, Result, StateReader, hash_address, hash_slot, read_code, read_codes,
+};
 use polytrie_trie::cow::Entry;
 use std::sync::Arc;
 
@@ -67,6 +69,10 @@ impl StateReader for RainReader {
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.rows, code_hash)
+    }
+
+    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
+        read_codes(&self.rows, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -16,6 +16,17 @@ pub fn read_code(store: &dyn Read, code_hash: &B256) -> Result<Option<Bytes>> {
     Ok(store.get(CODE_TABLE, code_hash.as_slice())?.map(Bytes::from))
 }
 
+/// Reads many codes by their hashes, in the order of these; `None` for one that is not in the store.
+///
+/// # Errors
+///
+/// If the store fails.
+pub fn read_codes(store: &dyn Read, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
+    let keys: Vec<&[u8]> = hashes.iter().map(B256::as_slice).collect();
+    let codes = store.get_many(CODE_TABLE, &keys)?;
+    Ok(codes.into_iter().map(|code| code.map(Bytes::from)).collect())
+}
+
 /// Adds new code to a batch.
 pub fn write_codes(batch: &mut Batch, codes: &[(B256, Bytes)]) {
     for (hash, code) in codes {

@@ -68,7 +68,7 @@ pub use beside::Beside;
 pub use byte_cache::ByteCache;
 pub use capabilities::{Bags, PastWitnesses, Prove, Prune, Pruned, Stateless, UndoWalk};
 pub use check::{AccountWalk, CheckReport, count_rows};
-pub use code::{CODE_TABLE, read_code, write_code, write_codes};
+pub use code::{CODE_TABLE, read_code, read_codes, write_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};
 pub use counters::{ACCOUNT_BYTES, CallCount, SLOT_BYTES, SessionCounters};
 pub use error::{Result, StateError};

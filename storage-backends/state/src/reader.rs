@@ -27,6 +27,15 @@ pub trait StateReader: Debug + Send + Sync {
     /// If the store fails.
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>>;
 
+    /// Reads many codes by their hashes, in the order of these, at once if possible.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
+        hashes.iter().map(|hash| self.code(hash)).collect()
+    }
+
     /// Whether the account has any slot (creation collides with it, EIP-7610).
     ///
     /// # Errors

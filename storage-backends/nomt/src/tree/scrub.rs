@@ -2,11 +2,11 @@
 
 use super::Session;
 use crate::{FLAT, proof::holds};
-use alloy_primitives::{B256, hex};
-use polytrie_kv::Store;
+use alloy_primitives::B256;
+use polytrie_kv::{Read, Store};
 use polytrie_state::{
     CheckReport, Result,
-    foreign::{Row, rows_by_key},
+    foreign::{Key, Row, rows_by_key},
 };
 
 /// Checks that every row is in the crate's trie and among its values.
@@ -20,9 +20,53 @@ pub(super) fn rows_are_there(
     for row in rows.drain()? {
         let Row(key, row) = row?;
         if !holds(session, root, key, &row)? {
-            let key = hex::encode_prefixed(key);
-            report.problem(format!("the files of nomt do not hold the row with key {key}; remove their directory, and they are made anew"));
+            let row = words_for(store, key)?;
+            report.problem(format!("the files of nomt do not hold {row}; remove their directory, and they are made anew"));
         }
     }
     Ok(())
+}
+
+/// Returns words for the row that has this key in the crate's trie. No account has the key of a slot.
+fn words_for(store: &Store, key: Key) -> Result<String> {
+    let (is_account, key) = (store.get(FLAT.accounts, &key)?.is_some(), B256::new(key));
+    Ok(match is_account {
+        true => format!("the row of {} with the key {key}", FLAT.accounts.name),
+        false => format!("the row of {} whose key has the hash {key}", FLAT.slots.name),
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{NomtLayer, NomtOptions, tree::Tree};
+    use polytrie_kv::Batch;
+    use polytrie_state::{
+        Trail,
+        foreign::{Foreign, slot_key},
+    };
+
+    #[test]
+    fn rows_that_the_files_lack_are_named_with_their_tables() {
+        let store = Store::memory(NomtLayer::TABLES).unwrap();
+        let (account, slot) = (B256::repeat_byte(1), B256::repeat_byte(2));
+        let mut batch = Batch::new();
+        batch.put(FLAT.accounts, account.as_slice(), b"account");
+        batch.put(FLAT.slots, &[account.0, slot.0].concat(), b"slot");
+        store.write(batch).unwrap();
+        // The trie of an empty trail is empty.
+        let (tree, trail) = (Tree::new(NomtOptions::default()), Trail::read(&store).unwrap());
+        let session = tree.session(&trail, &store).unwrap();
+        let mut report = CheckReport::default();
+        rows_are_there(&store, &session, B256::ZERO, &mut report).unwrap();
+        let said = report.problems.join("\n");
+        let hash = B256::new(slot_key(&account, &slot));
+        for words in [
+            format!("the row of NomtAccounts with the key {account};"),
+            format!("the row of NomtSlots whose key has the hash {hash};"),
+        ] {
+            assert!(said.contains(&words), "{said}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Reads of flat rows at one block, unaffected by later blocks.
 
 use super::FlatTables;
-use crate::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code};
+use crate::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code, read_codes};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 
@@ -32,6 +32,10 @@ impl StateReader for FlatReader {
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
         read_code(&self.codes, code_hash)
+    }
+
+    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
+        read_codes(&self.codes, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -5,7 +5,7 @@ use super::{
     compare::{assert_reads, assert_state},
 };
 use crate::{History, Seed};
-use alloy_primitives::{Address, keccak256};
+use alloy_primitives::{Address, B256, keccak256};
 use polytrie_kv::{EngineReads, MemoryEngine, StoreOptions};
 use polytrie_kv_testing::{KeepsRows, Made, Remote, Requests};
 use polytrie_state::{Access, Account, AccountChange, StateReader, TxWrites};
@@ -111,6 +111,18 @@ pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
         }
     }
     assert_eq!(made(before), EngineReads::default());
+
+    let codes = history.genesis.accounts.iter().filter_map(|change| change.code.as_ref());
+    let hashes: Vec<B256> = codes.map(|(hash, _)| *hash).collect();
+    let before = EngineReads::of_this_thread();
+    let codes = reader.codes(&hashes).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(codes.len(), hashes.len());
+    for (hash, code) in hashes.iter().zip(codes) {
+        assert_eq!(code.as_ref().map(keccak256), Some(*hash));
+        assert_eq!(reader.code(hash).unwrap_or_else(|e| panic!("{e}")), code);
+    }
+    let requests = made(before).requests;
+    assert!(requests <= 1, "{requests} requests for {} codes", hashes.len());
 }
 
 /// Checks that a layer on other machines reads together what the end of a block needs that creates 50 accounts: with at most

@@ -161,8 +161,8 @@ impl<'a, V: LeafValue> Step<'a, V> {
 mod tests {
     use super::*;
     use crate::{
-        Rows, SlotValue,
-        cow::tests::{Given, Memory, all_called_nodes},
+        SlotValue,
+        cow::tests::{Doubted, Given, Memory, all_called_nodes},
     };
     use alloy_primitives::{U256, keccak256};
     use polytrie_kv::{Batch, KeyRange, KvError, Store, Table, Values, Visit};
@@ -175,19 +175,6 @@ mod tests {
 
     /// A store where, if its answers are doubted, some rows are missing and others are those of another key.
     struct Unsure(Store);
-
-    /// Rows that are compared with their references.
-    struct Doubted<'a>(Rows<&'a dyn Read>);
-
-    impl RowSource for Doubted<'_> {
-        fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool> {
-            self.0.load(path, out)
-        }
-
-        fn is_doubted(&self) -> bool {
-            true
-        }
-    }
 
     impl Read for Unsure {
         fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {

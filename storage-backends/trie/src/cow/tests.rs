@@ -83,9 +83,9 @@ impl RowSource for Given<'_> {
 }
 
 /// Stored rows in a store that is not trusted.
-struct Doubted(Memory);
+pub(super) struct Doubted<T>(pub(super) T);
 
-impl RowSource for Doubted {
+impl<T: RowSource> RowSource for Doubted<T> {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
         self.0.load(path, out)
     }

@@ -1,13 +1,14 @@
 //! The accesses of blocks, found for another process, which executes them.
 
 use super::{CODE_CACHE, job::Job};
-use crate::executor::{CodeCache, hints::accesses_in};
+use crate::executor::{CodeCache, codes::ready_to_run, hints::accesses_in};
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_primitives::{Address, B256, Bytes, U256, map::HashSet};
 use parking_lot::Mutex;
 use polytrie_chainspec::ChainSpec;
 use polytrie_state::{Access, Account, StateError, StateReader};
 use std::{
+    collections::BTreeSet,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -19,6 +20,9 @@ const GUESSES: usize = 4;
 /// Time of the runs of a block after which a prefetcher runs it no more. A prefetcher does not know when the node executes
 /// the block. One run of the costliest blocks takes longer than this.
 const BUDGET: Duration = Duration::from_millis(500);
+
+/// Number of codes that are read together: most contracts have some kilobytes.
+const CODES_TOGETHER: usize = 128;
 
 /// A function that reads accounts and slots together, so that the state has them in memory.
 pub type Gather<'a> = dyn FnMut(&[Access]) -> Result<(), StateError> + 'a;
@@ -99,6 +103,39 @@ impl Foresight {
         }
         gather(&wanted)?;
         Ok(self.run(block, senders, state, is_over))
+    }
+
+    /// Reads together the code of accounts that `state` has in memory, as far as the cache of the runners has not got it.
+    /// The block's execution then finds it in the cache of the store.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn read_codes(
+        &self,
+        state: &dyn StateReader,
+        accesses: &[Access],
+    ) -> Result<(), StateError> {
+        let mut hashes = BTreeSet::new();
+        for access in accesses {
+            // The block meets an error when it needs the account.
+            if let Access::Account(address) = access
+                && let Ok(Some(account)) = state.account(address)
+                && account.has_code()
+            {
+                hashes.insert(account.code_hash);
+            }
+        }
+        let mut hashes: Vec<B256> = hashes.into_iter().collect();
+        hashes.retain(|hash| self.codes.lock().get(hash, true).is_none());
+        for hashes in hashes.chunks(CODES_TOGETHER) {
+            for (hash, code) in hashes.iter().zip(state.codes(hashes)?) {
+                if let Some(code) = code {
+                    self.codes.lock().insert(*hash, ready_to_run(code, true));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn run(

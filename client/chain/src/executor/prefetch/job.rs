@@ -52,7 +52,13 @@ enum Work {
         found: Mutex<Vec<Access>>,
     },
     /// The accesses are known; each is read from the state before, or all of them together.
-    Read { accesses: Vec<Access>, transactions: usize, state: Arc<dyn StateReader>, together: bool },
+    Read {
+        accesses: Vec<Access>,
+        transactions: usize,
+        state: Arc<dyn StateReader>,
+        together: bool,
+        foresight: Arc<Foresight>,
+    },
 }
 
 impl Job {
@@ -85,9 +91,10 @@ impl Job {
         accesses: Vec<Access>,
         transactions: usize,
         state: Arc<dyn StateReader>,
+        foresight: Arc<Foresight>,
     ) -> Self {
         let together = state.gathers();
-        Self::of(hash, Work::Read { accesses, transactions, state, together })
+        Self::of(hash, Work::Read { accesses, transactions, state, together, foresight })
     }
 
     fn of(hash: B256, work: Work) -> Self {
@@ -156,7 +163,7 @@ impl Job {
             Work::Foresee { block, senders, state, foresight, found } if self.next() == 0 => {
                 let mut gather = |wanted: &[Access]| {
                     found.lock().extend_from_slice(wanted);
-                    self.gather(&**state, wanted)
+                    self.gather(&**state, foresight, wanted)
                 };
                 let state = Arc::clone(state);
                 let touched = foresight.touched(block, senders, state, &mut gather, is_over);
@@ -168,8 +175,8 @@ impl Job {
                     *found = accesses;
                 }
             }
-            Work::Read { accesses, state, together: true, .. } if self.next() == 0 => {
-                let _ = self.gather(&**state, accesses);
+            Work::Read { accesses, state, together: true, foresight, .. } if self.next() == 0 => {
+                let _ = self.gather(&**state, foresight, accesses);
             }
             Work::Foresee { .. } | Work::Read { together: true, .. } => {}
             Work::Read { accesses, state, .. } => {
@@ -185,10 +192,19 @@ impl Job {
         }
     }
 
-    /// Reads accounts and slots together, unless the block's execution has started.
-    fn gather(&self, state: &dyn StateReader, wanted: &[Access]) -> Result<(), StateError> {
+    /// Reads accounts and slots together, and then the accounts' code, unless the block's execution has started.
+    fn gather(
+        &self,
+        state: &dyn StateReader,
+        foresight: &Foresight,
+        wanted: &[Access],
+    ) -> Result<(), StateError> {
         let _reading = self.reading.lock();
-        if self.is_stopped() { Ok(()) } else { state.gather(wanted) }
+        if self.is_stopped() {
+            return Ok(());
+        }
+        state.gather(wanted)?;
+        if self.is_stopped() { Ok(()) } else { foresight.read_codes(state, wanted) }
     }
 
     fn run_transactions(

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A state on other machines reads many accounts and slots in about the time of one. There a thread takes a whole block, runs
-//! it on what was read together so far, and reads what it asks for beyond that together for its next run (`foresight.rs`).
+//! it on what was read together so far, and reads what it asks for beyond that together for its next run (`foresight.rs`). The
+//! code of the accounts is read together too.
 
 mod foresight;
 mod job;
@@ -179,7 +180,8 @@ impl Prefetcher {
         if transactions == 0 || self.begun.iter().any(|job| job.hash == hash) {
             return Ok(());
         }
-        self.start(|| Ok(Job::known(hash, accesses, transactions, reader()?)))
+        let foresight = Arc::clone(&self.foresight);
+        self.start(|| Ok(Job::known(hash, accesses, transactions, reader()?, foresight)))
     }
 
     fn start(&mut self, job: impl FnOnce() -> Result<Job, StateError>) -> Result<(), StateError> {

@@ -38,15 +38,21 @@ fn state_with(code: Bytes) -> Arc<dyn StateReader> {
 
 /// Returns a state with a contract of this code and these slots.
 fn state_of(code: Bytes, slots: &[(u64, u64)]) -> Arc<dyn StateReader> {
-    let contract = Account { code_hash: keccak256(&code), nonce: 1, balance: U256::ZERO };
+    state_of_all(vec![contract(CONTRACT, code, slots)])
+}
+
+fn contract(address: Address, code: Bytes, slots: &[(u64, u64)]) -> GenesisAccount<'static> {
+    let account = Account { code_hash: keccak256(&code), nonce: 1, balance: U256::ZERO };
     let hashed = |&(slot, value): &(u64, u64)| (hash_slot(&U256::from(slot)), U256::from(value));
     let mut slots: Vec<_> = slots.iter().map(hashed).collect();
     slots.sort_unstable();
-    let slots = slots.into();
+    GenesisAccount { hash: keccak256(address), account, code: Some(code), slots: slots.into() }
+}
+
+fn state_of_all(mut accounts: Vec<GenesisAccount<'static>>) -> Arc<dyn StateReader> {
+    accounts.sort_unstable_by_key(|account| account.hash);
     let layer = OracleLayer::open(Store::memory(OracleLayer::TABLES).unwrap()).unwrap();
-    let contract =
-        GenesisAccount { hash: keccak256(CONTRACT), account: contract, code: Some(code), slots };
-    layer.load(&mut [Ok(contract)].into_iter()).unwrap();
+    layer.load(&mut accounts.into_iter().map(Ok)).unwrap();
     layer.reader().unwrap()
 }
 
@@ -324,6 +330,8 @@ struct Far {
     state: Arc<dyn StateReader>,
     together: Mutex<Vec<Access>>,
     alone: Mutex<Vec<Access>>,
+    /// Numbers of the codes that were read together; 0 stands for a code that was read alone.
+    codes: Mutex<Vec<usize>>,
     /// Called before each read, with what is read alone.
     before: Box<dyn Fn(Option<Access>) + Send + Sync>,
 }
@@ -340,8 +348,8 @@ impl Far {
         state: Arc<dyn StateReader>,
         before: impl Fn(Option<Access>) + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let (together, alone) = Default::default();
-        Arc::new(Self { state, together, alone, before: Box::new(before) })
+        let (together, alone, codes) = Default::default();
+        Arc::new(Self { state, together, alone, codes, before: Box::new(before) })
     }
 
     fn note(&self, access: Access) {
@@ -362,7 +370,12 @@ impl StateReader for Far {
         self.state.slot(address, slot)
     }
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        self.codes.lock().push(0);
         self.state.code(code_hash)
+    }
+    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>, StateError> {
+        self.codes.lock().push(hashes.len());
+        self.state.codes(hashes)
     }
     fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
         self.state.has_storage(address)
@@ -400,23 +413,43 @@ fn of_a_state_on_other_machines_nothing_is_read_alone() {
     assert!(together.contains(&Access::Account(MINER)));
     assert_eq!(together.iter().filter(|read| **read == slot_read(5)).count(), 1);
     assert_eq!(*far.alone.lock(), []);
+    assert_eq!(*far.codes.lock(), [1]);
+}
+
+/// Each call takes long there, and a block may call many contracts for the first time.
+#[test]
+fn codes_on_other_machines_are_read_together_and_once() {
+    let addresses: Vec<_> = (1..=10).map(Address::with_last_byte).collect();
+    let code = |address: &Address| Bytes::from(vec![0x5b, address[19]]);
+    let contracts = addresses.iter().map(|address| contract(*address, code(address), &[]));
+    let far = Far::of(state_of_all(contracts.collect()), |_| ());
+    let foresight = Arc::new(foresight(1));
+    let accesses: Vec<_> = addresses.into_iter().chain([SENDER]).map(Access::Account).collect();
+    for number in 1..=2 {
+        let (far, foresight) = (far.clone(), foresight.clone());
+        Job::known(hash(number), accesses.clone(), 1, far, foresight).run(&spec());
+    }
+    assert_eq!(*far.codes.lock(), [10]);
 }
 
 #[test]
 fn the_turn_of_a_block_ends_reading_together() {
     let far = Far::new();
     let (senders, foresight) = (vec![SENDER], Arc::new(foresight(1)));
-    let of_unknown =
-        Job::foreseen(hash(1), block(1, &[5]), senders, Arc::clone(&far) as _, foresight);
+    let known = |accesses: &[Access]| {
+        let (far, foresight) = (Arc::clone(&far), Arc::clone(&foresight));
+        Job::known(hash(1), accesses.to_vec(), 1, far, foresight)
+    };
     let accesses = vec![Access::Account(CONTRACT)];
-    let of_known = Job::known(hash(1), accesses.clone(), 1, Arc::clone(&far) as _);
+    let of_known = known(&accesses);
+    let block = block(1, &[5]);
+    let of_unknown = Job::foreseen(hash(1), block, senders, far.clone(), foresight.clone());
     for job in [&of_unknown, &of_known] {
         job.end();
         job.run(&spec());
     }
     assert_eq!((far.together.lock().len(), far.alone.lock().len()), (0, 0));
-    let job = Job::known(hash(1), accesses.clone(), 1, Arc::clone(&far) as _);
-    job.run(&spec());
+    known(&accesses).run(&spec());
     assert_eq!((far.together.lock().clone(), far.alone.lock().len()), (accesses, 0));
 }
 
@@ -486,7 +519,8 @@ fn of_a_block_that_is_known_each_thing_is_read_once_and_nothing_is_run() {
     let accesses =
         vec![Access::Account(CONTRACT), slot_read(1), slot_read(5), Access::Account(SENDER)];
     let reader = Arc::new(Counted(state(), Mutex::default()));
-    let job = Arc::new(Job::known(hash(1), accesses.clone(), 2, Arc::clone(&reader) as _));
+    let foresight = Arc::new(foresight(1));
+    let job = Arc::new(Job::known(hash(1), accesses.clone(), 2, reader.clone(), foresight));
     let threads: Vec<_> = (0..3)
         .map(|_| {
             let job = Arc::clone(&job);
@@ -505,7 +539,8 @@ fn of_a_block_that_is_known_each_thing_is_read_once_and_nothing_is_run() {
 fn the_turn_of_a_block_that_is_known_ends_reading_it() {
     let accesses = vec![Access::Account(CONTRACT), Access::SlotWrite(CONTRACT, U256::ONE)];
     let reader = Arc::new(Counted(state(), Mutex::default()));
-    let job = Job::known(hash(1), accesses.clone(), 1, Arc::clone(&reader) as _);
+    let foresight = Arc::new(foresight(1));
+    let job = Job::known(hash(1), accesses.clone(), 1, reader.clone(), foresight);
     assert_eq!(job.end(), accesses);
     job.run(&spec());
     assert_eq!(*reader.1.lock(), []);

@@ -21,7 +21,10 @@ use polytrie_consensus::decode::decode_block;
 use polytrie_layers as layers;
 use polytrie_state::{Access, BagNode, StateError};
 use serde::Serialize;
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Least time for which a state is read before a newer one is opened.
 const READ_AT_LEAST: Duration = Duration::from_secs(2);
@@ -249,8 +252,12 @@ fn read_ahead(
     let bags = layers::bags(&**layer).map_err(Failed::State)?;
     bags.make_room().map_err(Failed::State)?;
     let reader = layer.reader().map_err(Failed::State)?;
-    let mut gather = |accesses: &[Access]| bags.gather(accesses);
-    let touched = foresight.touched(&block, &senders, reader, &mut gather, &|| false);
+    let mut gather = |accesses: &[Access]| {
+        bags.gather(accesses)?;
+        foresight.read_codes(&*reader, accesses)
+    };
+    let state = Arc::clone(&reader);
+    let touched = foresight.touched(&block, &senders, state, &mut gather, &|| false);
     let touched = touched.map_err(Failed::State)?;
     let mut bag = Filling::new(number, sent);
     bags.pack(&touched, levels, &mut |node| bag.take(node)).map_err(Failed::State)?;

@@ -9,6 +9,7 @@ use polytrie_kv::{Worker, caught};
 use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    ptr,
     sync::{Arc, atomic::Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -155,17 +156,19 @@ fn take_bags(shared: &Shared, stream: &TcpStream, work: &Work) -> Result<(), Wir
     Ok(())
 }
 
-/// Whether a prefetcher is given up: it is ready and keeps a block for too long, or it is away for too long, counted from its
-/// last bag on, and takes the place of another one.
+/// Whether a prefetcher is given up: it is ready and keeps a block for too long; or all places are taken, and it is away for
+/// too long, counted from its last bag on. Of several that are away only the one that is away longest is given up: the
+/// threads of all look at about the same time, and one place is enough for another prefetcher.
 pub(super) fn is_too_slow(shared: &Shared, work: &Work) -> bool {
-    let away = *work.away.lock();
-    match away {
-        Some(since) => {
-            let in_all = *work.was_away.lock() + since.elapsed();
-            in_all > PATIENCE && shared.open.lock().len() >= MOST_PREFETCHERS
-        }
-        None => work.due.lock().front().is_some_and(|block| block.since.elapsed() > PATIENCE),
+    if work.away.lock().is_none() {
+        return work.due.lock().front().is_some_and(|block| block.since.elapsed() > PATIENCE);
     }
+    let open = shared.open.lock();
+    let now = Instant::now();
+    let away = open.iter().filter_map(|of| Some((of.work.away_for(now)?, &of.work)));
+    let longest = away.max_by_key(|(time, _)| *time);
+    open.len() >= MOST_PREFETCHERS
+        && longest.is_some_and(|(time, of)| time > PATIENCE && ptr::eq(&**of, work))
 }
 
 /// Sends frames, and the message of the end after the last one.

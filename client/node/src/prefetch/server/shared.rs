@@ -78,6 +78,14 @@ pub(super) struct Work {
     pub(super) was_away: Mutex<Duration>,
 }
 
+impl Work {
+    /// Returns the time for which it is away, together with that before; `None` if it has a store open.
+    pub(super) fn away_for(&self, now: Instant) -> Option<Duration> {
+        let since = (*self.away.lock())?;
+        Some(*self.was_away.lock() + now.saturating_duration_since(since))
+    }
+}
+
 impl Connection {
     pub(super) fn is_late(&self) -> bool {
         self.work.is_late.load(Relaxed)

@@ -212,6 +212,27 @@ fn a_prefetcher_that_stays_away_gives_its_place_to_another_one() {
     assert!(!is_too_slow(&shared, &work));
 }
 
+/// Their threads look at the same time, before one of them has left.
+#[test]
+fn of_prefetchers_that_stay_away_one_gives_its_place_to_another_one() {
+    let shared = shared();
+    let _frames: Vec<_> = (1..=MOST_PREFETCHERS as u64).map(|n| connect(&shared, n)).collect();
+    let works = [3, 5, 7].map(|number| (number, work_of(&shared, number as usize - 1)));
+    for ((_, work), times) in works.iter().zip([2_u32, 4, 3]) {
+        shared.is_gone(work);
+        *work.away.lock() = Instant::now().checked_sub(times * PATIENCE);
+    }
+    let given_up = || {
+        let slow = works.iter().filter(|(_, work)| is_too_slow(&shared, work));
+        slow.map(|(number, _)| *number).collect::<Vec<u64>>()
+    };
+    assert_eq!(given_up(), [5]);
+    shared.leave(5);
+    assert!(given_up().is_empty(), "there is a place");
+    let _another = connect(&shared, 99);
+    assert_eq!(given_up(), [7]);
+}
+
 #[test]
 fn a_prefetcher_cannot_keep_a_block_by_going_away_again_and_again() {
     let shared = shared();
