@@ -1,7 +1,8 @@
 //! The suites that every layer passes, and that of layers whose files follow the chain's store.
 
+use alloy_primitives::{hex, keccak256};
 use parking_lot::Mutex;
-use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions, Table};
+use polytrie_kv::{Batch, Changes, Engine, KvError, MemoryEngine, Store, StoreOptions, Table};
 use polytrie_kv_testing::{Fault, FaultEngine, Wrapped, wrapped};
 use polytrie_qmdb::{QmdbLayer, QmdbOptions, verify};
 use polytrie_state::{CommitmentKind, Horizon, StateError, StateLayer};
@@ -429,6 +430,49 @@ fn copies_lie_beside_the_files_and_go() {
     assert_eq!(there(), 3, "a fork has a copy of its own");
     drop((reader, fork));
     assert_eq!(there(), 1);
+}
+
+/// A key alone does not say where to look: it is that of an account, or the hash of the key of a slot.
+#[test]
+fn rows_that_the_files_do_not_agree_with_are_named_with_their_tables() {
+    let (factory, history) = (Qmdb::default(), History::random(18, 1));
+    let driver = begun(&factory, memory(), &STORE_IN_STEP, &history);
+    let table_of = |name: &str| {
+        let tables = factory.tables();
+        tables.into_iter().find(|table| table.name == name).expect("a table")
+    };
+    let [accounts, slots] = ["QmdbAccounts", "QmdbSlots"].map(table_of);
+    let row_of = |table: Table| driver.rows_of(table).expect("rows").swap_remove(0);
+    let change = |table: Table, key: &[u8], value: Option<&[u8]>| {
+        let mut batch = Batch::new();
+        match value {
+            Some(value) => batch.put(table, key, value),
+            None => batch.delete(table, key),
+        }
+        driver.store().write(batch).expect("it can be written");
+    };
+    let expect = |words: String| {
+        let problems = problems(&driver);
+        assert!(problems.iter().any(|problem| problem.contains(&words)), "{words}: {problems:?}");
+    };
+    for table in [accounts, slots] {
+        let (_, mut key, value) = row_of(table);
+        if let Some(last) = key.last_mut() {
+            *last ^= 1;
+        }
+        change(table, &key, Some(&value));
+        expect(if table == accounts {
+            format!("the row of QmdbAccounts with the key {}", hex::encode_prefixed(&key))
+        } else {
+            format!("the row of QmdbSlots whose key has the hash {}", keccak256(&key))
+        });
+        change(table, &key, None);
+    }
+    let (_, key, value) = row_of(slots);
+    change(slots, &key, None);
+    expect(format!("the key {}, which no row has", keccak256(&key)));
+    change(slots, &key, Some(&value));
+    assert_clean(&driver, "as before");
 }
 
 /// Damage in the files is found by a check, wherever it is, or is harmless: the layer opens, the check ends, and all

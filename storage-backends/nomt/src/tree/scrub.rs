@@ -3,10 +3,10 @@
 use super::Session;
 use crate::{FLAT, proof::holds};
 use alloy_primitives::B256;
-use polytrie_kv::{Read, Store};
+use polytrie_kv::Store;
 use polytrie_state::{
     CheckReport, Result,
-    foreign::{Key, Row, rows_by_key},
+    foreign::{Row, row_words, rows_by_key},
 };
 
 /// Checks that every row is in the crate's trie and among its values.
@@ -20,20 +20,11 @@ pub(super) fn rows_are_there(
     for row in rows.drain()? {
         let Row(key, row) = row?;
         if !holds(session, root, key, &row)? {
-            let row = words_for(store, key)?;
+            let row = row_words(&FLAT, store, &key)?;
             report.problem(format!("the files of nomt do not hold {row}; remove their directory, and they are made anew"));
         }
     }
     Ok(())
-}
-
-/// Returns words for the row that has this key in the crate's trie. No account has the key of a slot.
-fn words_for(store: &Store, key: Key) -> Result<String> {
-    let (is_account, key) = (store.get(FLAT.accounts, &key)?.is_some(), B256::new(key));
-    Ok(match is_account {
-        true => format!("the row of {} with the key {key}", FLAT.accounts.name),
-        false => format!("the row of {} whose key has the hash {key}", FLAT.slots.name),
-    })
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The search for damage: the crate's operations are compared with the rows and the root.
 
 use super::Tree;
-use crate::mark::Mark;
-use alloy_primitives::hex;
+use crate::{FLAT, mark::Mark};
+use alloy_primitives::B256;
 use polytrie_kv::{Sorter, Store};
 use polytrie_state::{
     CheckReport, Result, Trail,
-    foreign::{Key, Row, sorter},
+    foreign::{Key, Row, row_words, sorter},
 };
 
 /// Number of operations that are read together.
@@ -32,17 +32,21 @@ impl Scrub<'_> {
             let operation = operations.next().transpose()?;
             if !self.is_of(&row, operation.as_ref()) {
                 // Whichever key comes first is in one of the two only.
-                let found = operation.map_or(row.0, |Row(key, _)| key.min(row.0));
-                self.wrong(&found);
+                match operation.filter(|operation| operation.0 < row.0) {
+                    Some(Row(key, _)) => self.without_row(key),
+                    None => self.wrong(&row.0)?,
+                }
                 return Ok(());
             }
         }
         if let Some(more) = operations.next() {
-            self.wrong(&more?.0);
+            self.without_row(more?.0);
         }
         // The last row names the first one as its successor.
         if let Some((_, next)) = self.ends.filter(|(first, next)| first != next) {
-            self.wrong(&next);
+            let next = B256::new(next);
+            self.report
+                .problem(format!("the files of qmdb name the key {next} after the last one"));
         }
         Ok(())
     }
@@ -73,9 +77,14 @@ impl Scrub<'_> {
         value == row && expected == *at
     }
 
-    fn wrong(&mut self, key: &Key) {
-        let key = hex::encode_prefixed(key);
-        self.report
-            .problem(format!("the files of qmdb and the rows do not say the same of key {key}"));
+    fn wrong(&mut self, key: &Key) -> Result<()> {
+        let row = row_words(&FLAT, self.store, key)?;
+        self.report.problem(format!("the files of qmdb do not say the same as {row}"));
+        Ok(())
+    }
+
+    fn without_row(&mut self, key: Key) {
+        let key = B256::new(key);
+        self.report.problem(format!("the files of qmdb have the key {key}, which no row has"));
     }
 }

@@ -36,6 +36,21 @@ pub(super) fn key_of(flat: &FlatTables, table: Table, key: &[u8]) -> Key {
     }
 }
 
+/// Returns words for the row with this key in the other store. No account has the key of a slot.
+///
+/// # Errors
+///
+/// If the store fails.
+pub fn row_words(flat: &FlatTables, rows: &dyn Read, key: &Key) -> Result<String> {
+    let is_account = rows.get(flat.accounts, key)?.is_some();
+    let key = B256::new(*key);
+    Ok(if is_account {
+        format!("the row of {} with the key {key}", flat.accounts.name)
+    } else {
+        format!("the row of {} whose key has the hash {key}", flat.slots.name)
+    })
+}
+
 /// Returns the changes that a write set makes. If `touched` is given, it receives the changed accounts and slots.
 /// `rows` are the rows before the write set: the slots of a wiped account are looked up there.
 ///

@@ -22,7 +22,7 @@ mod step;
 mod undo;
 mod waiting;
 
-pub use keys::{Changes, Key, Row, changed, current, rows_by_key, slot_key, sorter};
+pub use keys::{Changes, Key, Row, changed, current, row_words, rows_by_key, slot_key, sorter};
 pub use layer::ForeignLayer;
 pub use proof::{Way, verify};
 pub use step::Next;

@@ -21,7 +21,7 @@ const GUESSES: usize = 4;
 /// the block. One run of the costliest blocks takes longer than this.
 const BUDGET: Duration = Duration::from_millis(500);
 
-/// Number of codes that are read together: most contracts have some kilobytes.
+/// Number of codes that are read together: 3 MiB at most, as a contract has 24 KiB at most.
 const CODES_TOGETHER: usize = 128;
 
 /// A function that reads accounts and slots together, so that the state has them in memory.
@@ -106,7 +106,8 @@ impl Foresight {
     }
 
     /// Reads together the code of accounts that `state` has in memory, as far as the cache of the runners has not got it.
-    /// The block's execution then finds it in the cache of the store.
+    /// The block's execution then finds it in the cache of the store. A block may name thousands of contracts: once `is_over`
+    /// returns `true`, nothing more is read.
     ///
     /// # Errors
     ///
@@ -115,6 +116,7 @@ impl Foresight {
         &self,
         state: &dyn StateReader,
         accesses: &[Access],
+        is_over: &dyn Fn() -> bool,
     ) -> Result<(), StateError> {
         let mut hashes = BTreeSet::new();
         for access in accesses {
@@ -129,6 +131,9 @@ impl Foresight {
         let mut hashes: Vec<B256> = hashes.into_iter().collect();
         hashes.retain(|hash| self.codes.lock().get(hash, true).is_none());
         for hashes in hashes.chunks(CODES_TOGETHER) {
+            if is_over() {
+                break;
+            }
             for (hash, code) in hashes.iter().zip(state.codes(hashes)?) {
                 if let Some(code) = code {
                     self.codes.lock().insert(*hash, ready_to_run(code, true));

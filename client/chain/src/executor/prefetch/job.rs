@@ -204,7 +204,7 @@ impl Job {
             return Ok(());
         }
         state.gather(wanted)?;
-        if self.is_stopped() { Ok(()) } else { foresight.read_codes(state, wanted) }
+        foresight.read_codes(state, wanted, &|| self.is_stopped())
     }
 
     fn run_transactions(

@@ -432,6 +432,19 @@ fn codes_on_other_machines_are_read_together_and_once() {
     assert_eq!(*far.codes.lock(), [10]);
 }
 
+/// The block's execution waits for what is being read, and a block may name thousands of contracts.
+#[test]
+fn the_turn_of_a_block_ends_reading_codes() {
+    let addresses: Vec<_> = (1..=200).map(Address::with_last_byte).collect();
+    let code = |address: &Address| Bytes::from(vec![0x5b, address[19]]);
+    let contracts = addresses.iter().map(|address| contract(*address, code(address), &[]));
+    let far = Far::of(state_of_all(contracts.collect()), |_| ());
+    let accesses: Vec<_> = addresses.into_iter().map(Access::Account).collect();
+    let has_turn = || !far.codes.lock().is_empty();
+    foresight(1).read_codes(&*far, &accesses, &has_turn).unwrap();
+    assert_eq!(*far.codes.lock(), [128]);
+}
+
 #[test]
 fn the_turn_of_a_block_ends_reading_together() {
     let far = Far::new();

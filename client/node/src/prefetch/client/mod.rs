@@ -254,7 +254,7 @@ fn read_ahead(
     let reader = layer.reader().map_err(Failed::State)?;
     let mut gather = |accesses: &[Access]| {
         bags.gather(accesses)?;
-        foresight.read_codes(&*reader, accesses)
+        foresight.read_codes(&*reader, accesses, &|| false)
     };
     let state = Arc::clone(&reader);
     let touched = foresight.touched(&block, &senders, state, &mut gather, &|| false);

@@ -217,7 +217,7 @@ fn a_prefetcher_that_stays_away_gives_its_place_to_another_one() {
 fn of_prefetchers_that_stay_away_one_gives_its_place_to_another_one() {
     let shared = shared();
     let _frames: Vec<_> = (1..=MOST_PREFETCHERS as u64).map(|n| connect(&shared, n)).collect();
-    let works = [3, 5, 7].map(|number| (number, work_of(&shared, number as usize - 1)));
+    let works = [(3, 2), (5, 4), (7, 6)].map(|(number, place)| (number, work_of(&shared, place)));
     for ((_, work), times) in works.iter().zip([2_u32, 4, 3]) {
         shared.is_gone(work);
         *work.away.lock() = Instant::now().checked_sub(times * PATIENCE);
