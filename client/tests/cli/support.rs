@@ -234,7 +234,8 @@ fn with_short_paths(message: &str) -> String {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned();
     let fixtures = env::var_os("POLYTRIE_FIXTURES").map(PathBuf::from);
     let dirs = [env::temp_dir(), workspace].into_iter().chain(fixtures);
-    dirs.fold(message.to_owned(), |text, dir| text.replace(&*dir.to_string_lossy(), "/tmp"))
+    let named = dirs.filter(|dir| !dir.as_os_str().is_empty());
+    named.fold(message.to_owned(), |text, dir| text.replace(&*dir.to_string_lossy(), "/tmp"))
 }
 
 /// Checks that the command failed with this code, and that the last line of standard error is one sentence that
