@@ -8,21 +8,17 @@
 use crate::{
     BlockStats, Candidate, Chain,
     execute::{Execution, LateRoot},
-    executor::Listed,
+    executor::{Listed, Together, with_other_thread},
 };
 use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::eip7928::AccountChanges;
 use alloy_hardforks::EthereumHardfork;
+use parking_lot::Mutex;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::access_list::{check_access_list, check_access_list_form};
 use polytrie_kv::EngineReads;
 use polytrie_state::{FinishedLater, Session, StateError};
-use std::{
-    panic::resume_unwind,
-    sync::{Arc, OnceLock},
-    thread,
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 /// Use of an access list that is known before its block runs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +32,8 @@ pub enum ListUse {
     /// The list is used as by `Commit`, and transactions run at the same time, each on the values that the list has
     /// before it.
     Run {
-        /// Number of threads that run transactions; at least 1. The second of them begins when the commitment is
-        /// computed, which has another thread until then.
+        /// Number of threads that run transactions; at least 1. The second of them is the one that computes the commitment
+        /// before.
         threads: usize,
     },
 }
@@ -115,12 +111,20 @@ impl Chain {
         let (state_read, prepared) = session.reads_and_rest(start);
         stats.waited += EngineReads::of_this_thread() - before;
 
-        let threads = match self.options.list_use {
-            ListUse::Run { threads } => Some(threads),
+        let (session, finished) = (Mutex::new(Some(session)), Mutex::new(None));
+        let commit = || {
+            let commit = |mut session: Session| {
+                session.apply(&block.writes()?)?;
+                session.finish_later()
+            };
+            let session = session.lock().take();
+            *finished.lock() = session.map(commit);
+        };
+        let together = match self.options.list_use {
+            ListUse::Run { threads } => Some(Together { threads, first: &commit }),
             ListUse::Check | ListUse::Commit => None,
         };
-        let committed = OnceLock::new();
-        let listed = Listed { block: &block, threads, committed: &committed };
+        let listed = Listed { block: &block, together };
         let root_later = candidate.has_late_root();
         let how = Execution { listed: Some(listed), root_later, ..Execution::default() };
         let mut execute = || {
@@ -134,25 +138,14 @@ impl Chain {
             let receipts = receipts.check(candidate).map_err(|error| error.to_string())?;
             Ok::<_, String>((receipts, writes, ran))
         };
-        let commit = || {
-            session.apply(&block.writes()?)?;
-            session.finish_later()
-        };
         // This thread has read the state, and writes the batch next. So the commitment belongs here: its nodes are in the
         // cache of this core, and its rows stay there.
         let start = Instant::now();
-        let (finished, executed) = thread::scope(|scope| {
-            let other = thread::Builder::new().name("listed".into());
-            let other = other.spawn_scoped(scope, &mut execute);
-            let finished = commit();
-            // The execution may have ended already.
-            let _ = committed.set(());
-            (finished, other.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))))
-        });
-        let executed = executed.unwrap_or_else(|error| {
-            tracing::debug!("a block runs after its commitment: {error}");
-            execute()
-        });
+        let executed = match together {
+            Some(_) => execute(),
+            None => with_other_thread(&mut execute, commit),
+        };
+        let finished = finished.into_inner().ok_or("its run ended before its commitment")?;
         let (finished, (receipts, writes, ran)) = (finished.map_err(layer)?, executed?);
         // What the run read is in memory. The time of the commitment beside the run is not counted twice. What follows the
         // run (its write set, the root of its receipts) counts as commitment.

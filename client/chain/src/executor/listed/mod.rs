@@ -5,9 +5,9 @@
 //! transaction: transactions can run at the same time ([`Transactions`]).
 //!
 //! ```text
-//! layer:    read all ─► take in what the block leaves ─► commitment
-//! another:         └──► before the transactions ─► 1 ─► 2 ─► 3 ─► … in order, into a session ─► after them
-//! others:          └──► transactions 2, 4, 5 …, each on what the list says comes before it ─┘
+//! this one:  read all ─► take in what the block leaves ─► commitment ─► transactions 5, 7 … ─┐
+//! another:          └──► before the transactions ─► 1 ─► 2 ─► 3 ─► … in order, into a session ─► after them
+//! others:           └──► transactions 4, 6, 8 …, each on what the list says comes before it ─┘
 //! ```
 //!
 //! The list is first assumed to be right, and then compared with the execution. If all of it agrees, each transaction
@@ -32,7 +32,7 @@ use alloy_primitives::{
 };
 use polytrie_state::{Access, Account, AccountChange, Known, Session, StateError, TxWrites};
 use revm::bytecode::Bytecode;
-use std::sync::{Arc, OnceLock};
+use std::{panic::resume_unwind, sync::Arc, thread};
 
 /// A block's list, and the state that it names as of before the block.
 #[derive(Debug)]
@@ -52,13 +52,22 @@ pub struct ListedBlock {
 pub struct Listed<'a> {
     /// List, and the state that was read.
     pub block: &'a ListedBlock,
-    /// Number of threads that run transactions, with the calling one; `None` to run them one after the other.
-    pub threads: Option<usize>,
-    /// Set when the commitment is computed. The first other thread begins then, because the commitment has its core before.
-    pub committed: &'a OnceLock<()>,
+    /// How transactions run at the same time; `None` to run them one after the other.
+    pub together: Option<Together<'a>>,
 }
 
-polytrie_kv::debug_fields!(Listed['_] { threads });
+polytrie_kv::debug_fields!(Listed['_] {});
+
+/// Options of transactions that run at the same time.
+#[derive(Clone, Copy)]
+pub struct Together<'a> {
+    /// Number of threads that run them. The calling thread is the second of them, when it has done `first`.
+    pub threads: usize,
+    /// Work of the calling thread, such as the commitment, before it runs transactions.
+    pub first: &'a (dyn Fn() + Sync),
+}
+
+polytrie_kv::debug_fields!(Together['_] { threads });
 
 /// Returns the accounts and slots of a list, in the order of the list.
 pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {
@@ -218,4 +227,18 @@ impl ListedBlock {
 /// Returns the position of the last of these ordered changes with an index of at most `index`.
 fn last_of<T>(changes: &[T], index: u64, of: impl Fn(&T) -> u64) -> Option<usize> {
     changes.partition_point(|change| of(change) <= index).checked_sub(1)
+}
+
+/// Does `work` on another thread and `own` on this one; `work` follows `own` if the system gives no thread.
+pub fn with_other_thread<T: Send>(work: &mut (dyn FnMut() -> T + Send), own: impl FnOnce()) -> T {
+    let done = thread::scope(|scope| {
+        let other = thread::Builder::new().name("listed".into());
+        let other = other.spawn_scoped(scope, &mut *work);
+        own();
+        other.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    done.unwrap_or_else(|error| {
+        tracing::debug!("a block has one thread: {error}");
+        work()
+    })
 }

@@ -29,7 +29,7 @@ use crate::executor::{
     database::SessionDatabase,
     environment::{context, environment},
     hints,
-    listed::{Listed, ListedBlock, Transactions},
+    listed::{Listed, ListedBlock, Together, Transactions, with_other_thread},
     schedule::Schedule,
 };
 
@@ -103,9 +103,9 @@ impl Executor {
         }
         let block = block.with_coinbase(block_coinbase(&rules, &block)?);
         if let Some(listed) = block.listed
-            && let Some(threads) = listed.threads
+            && let Some(together) = listed.together
         {
-            return self.execute_listed(session, rules, hashes, block, (listed, threads));
+            return self.execute_listed(session, rules, hashes, block, (listed, together));
         }
         hints::announce(session, &block);
         let mut run = self.begin(session, rules, hashes, block)?;
@@ -130,39 +130,39 @@ impl Executor {
         ListedBlock::read(session, &mut self.codes, list, coinbase, delegations)
     }
 
-    /// Executes a block on the state of its list, on this number of threads. `session` must be that of the list.
+    /// Executes a block on the state of its list, on several threads. `session` must be that of the list.
     fn execute_listed(
         &mut self,
         session: &mut Session,
         rules: Rules<'_>,
         hashes: &dyn BlockHashes,
         block: BlockToExecute<'_>,
-        (listed, threads): (Listed<'_>, usize),
+        (listed, together): (Listed<'_>, Together<'_>),
     ) -> Result<Executed, ExecuteError> {
         let transactions = &Transactions::new(self, &rules, hashes, &block, listed.block);
-        let others = threads.min(block.transactions.len()).saturating_sub(1);
-        thread::scope(|scope| {
-            for number in 0..others {
-                let other = move || {
-                    if number == 0 {
-                        listed.committed.wait();
-                    }
-                    transactions.run();
-                };
-                let name = format!("listed-{number}");
-                if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, other) {
-                    tracing::debug!("transactions run on fewer threads than asked for: {error}");
-                    break;
-                }
-            }
+        let threads = together.threads.min(block.transactions.len());
+        let mut in_order = || {
             let executed = self.begin(session, rules, hashes, block).and_then(|mut run| {
                 run.include_all(&block, transactions)?;
                 run.finish()
             });
             transactions.stop();
-            // Nothing is left to wait for.
-            let _ = listed.committed.set(());
             executed
+        };
+        with_other_thread(&mut in_order, || {
+            thread::scope(|scope| {
+                let start = || thread::Builder::new().name("listed".into());
+                for _ in 2..threads {
+                    if let Err(error) = start().spawn_scoped(scope, || transactions.run()) {
+                        tracing::debug!("a block has fewer threads than asked for: {error}");
+                        break;
+                    }
+                }
+                (together.first)();
+                if threads > 1 {
+                    transactions.run();
+                }
+            });
         })
     }
 
@@ -225,7 +225,7 @@ impl Executor {
         let prague = rules.is(EthereumHardfork::Prague);
         let mut database =
             SessionDatabase::new(session, &mut self.codes, hashes, prague, Arc::clone(&failure));
-        let compared = block.listed.is_some_and(|listed| listed.threads.is_some());
+        let compared = block.listed.is_some_and(|listed| listed.together.is_some());
         if self.access_lists || compared || rules.is(EthereumHardfork::Amsterdam) {
             database.access_list = Some(AccessListBuilder::default());
         }
