@@ -6,7 +6,7 @@ use crate::{
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
-    map::{Entry as MapEntry, HashMap, HashSet},
+    map::{AddressMap, B256Map, B256Set, Entry as MapEntry, U256Map},
 };
 
 /// The accounts, slots and codes that one block has touched so far, with the value at its start and the value now.
@@ -17,15 +17,15 @@ pub(crate) struct BlockCache {
     /// The calls of the layer that are timed: each one where reads wait for a disk.
     pub(crate) timed: Timed,
     pub(crate) accounts: Entries,
-    codes: HashMap<B256, Bytes>,
+    codes: B256Map<Bytes>,
     /// Hashes of the codes that the block needed and did not write.
-    codes_needed: HashSet<B256>,
+    codes_needed: B256Set,
     /// The counts of calls to the layer.
     pub(crate) counters: SessionCounters,
 }
 
 /// The accounts that a block has touched, with their slots.
-pub(crate) type Entries = HashMap<Address, Entry>;
+pub(crate) type Entries = AddressMap<Entry>;
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Entry {
@@ -36,7 +36,7 @@ pub(crate) struct Entry {
     written: bool,
     /// Whether the slots from before the block were removed.
     wiped: bool,
-    slots: HashMap<U256, SlotEntry>,
+    slots: U256Map<SlotEntry>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -79,8 +79,8 @@ impl BlockCache {
             layer,
             timed: if is_slow { Timed::Each } else { Timed::Sample },
             accounts: Entries::default(),
-            codes: HashMap::default(),
-            codes_needed: HashSet::default(),
+            codes: B256Map::default(),
+            codes_needed: B256Set::default(),
             counters: SessionCounters::default(),
         }
     }
