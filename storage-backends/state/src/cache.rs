@@ -248,12 +248,18 @@ impl BlockCache {
 
     /// Returns the block's write set; the cache stays as it is.
     pub(crate) fn write_set(&mut self) -> Result<WriteSet> {
-        // References are put in order, because the writes are large, and moving them costs more than comparing hashes.
-        let mut written: Vec<_> = self.accounts.iter().filter(|(_, entry)| entry.written).collect();
-        written.sort_unstable_by_key(|(_, entry)| entry.hash);
+        // References are put in order, because the writes are large, and moving them costs more than comparing hashes. The
+        // first bytes of a hash are kept beside the reference: they decide nearly always.
+        let head = |entry: &Entry| u64::from_be_bytes(std::array::from_fn(|i| entry.hash[i]));
+        let written = self.accounts.iter().filter(|(_, entry)| entry.written);
+        let mut written: Vec<_> =
+            written.map(|(address, entry)| (head(entry), address, entry)).collect();
+        written.sort_unstable_by(|(head, _, entry), (other_head, _, other)| {
+            head.cmp(other_head).then_with(|| entry.hash.cmp(&other.hash))
+        });
         let mut accounts = Vec::with_capacity(written.len());
         let mut codes = Vec::new();
-        for (address, entry) in written {
+        for (_, address, entry) in written {
             let wipe = entry.wiped
                 && entry.before.is_some()
                 && self.layer.has_storage(address, &entry.hash)?;
