@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn it_is_the_root_of_the_leaves_one_by_one() {
         let log = |number: usize| {
-            let data = Bytes::from(vec![7; number % 200]);
+            let data = Bytes::from(vec![7_u8; number % 200]);
             Log::new_unchecked(Address::repeat_byte(7), vec![B256::repeat_byte(1)], data)
         };
         let receipt = |number: usize| {
