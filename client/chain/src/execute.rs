@@ -4,9 +4,10 @@
 use super::{
     candidate::{BlockStats, Candidate},
     error::{InsertError, executed},
+    receipts_root::receipts_root,
 };
 use crate::executor::{BlockHashes, BlockToExecute, Executed, Executor, Listed, accesses};
-use alloy_consensus::{ReceiptEnvelope, proofs::calculate_receipt_root};
+use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::eip7928::AccountChanges;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::B256;
@@ -147,8 +148,7 @@ impl LateRoot {
     pub(super) fn start(receipts: Vec<ReceiptEnvelope>, is_compared: bool) -> Self {
         let receipts = Arc::new(receipts);
         let shared = Arc::clone(&receipts);
-        let root =
-            is_compared.then(|| Beside::start(move || calculate_receipt_root(shared.as_slice())));
+        let root = is_compared.then(|| Beside::start(move || receipts_root(&shared)));
         Self { receipts, root }
     }
 
@@ -160,7 +160,7 @@ impl LateRoot {
     pub(super) fn check(self, block: &Candidate) -> Result<Vec<ReceiptEnvelope>, InsertError> {
         let Self { receipts, root } = self;
         if let Some(root) = root {
-            let root = root.finish().unwrap_or_else(|| calculate_receipt_root(receipts.as_slice()));
+            let root = root.finish().unwrap_or_else(|| receipts_root(&receipts));
             check_receipts_root(&block.header, root).map_err(|error| block.invalid(error))?;
         }
         Ok(Arc::unwrap_or_clone(receipts))

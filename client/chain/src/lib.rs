@@ -30,6 +30,7 @@ mod past;
 mod preimages;
 mod proposed;
 mod receipts;
+mod receipts_root;
 mod recent;
 mod reorg;
 mod sides;

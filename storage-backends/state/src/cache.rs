@@ -2,11 +2,12 @@
 
 use crate::{
     Access, Account, AccountChange, AccountWrite, LayerSession, Result, SessionCounters, SlotWrite,
-    TxWrites, WriteSet, counters::Timed, hash_address, hash_slot, writes::is_change,
+    TxWrites, WriteSet, counters::Timed, hash_address, hash_slot, keys::hash_keys,
+    writes::is_change,
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
-    map::{Entry as MapEntry, HashMap, HashSet},
+    map::{AddressMap, B256Map, B256Set, Entry as MapEntry, U256Map},
 };
 
 /// The accounts, slots and codes that one block has touched so far, with the value at its start and the value now.
@@ -17,15 +18,17 @@ pub(crate) struct BlockCache {
     /// The calls of the layer that are timed: each one where reads wait for a disk.
     pub(crate) timed: Timed,
     pub(crate) accounts: Entries,
-    codes: HashMap<B256, Bytes>,
+    /// Hashes of addresses that the block names.
+    hashes: AddressMap<B256>,
+    codes: B256Map<Bytes>,
     /// Hashes of the codes that the block needed and did not write.
-    codes_needed: HashSet<B256>,
+    codes_needed: B256Set,
     /// The counts of calls to the layer.
     pub(crate) counters: SessionCounters,
 }
 
 /// The accounts that a block has touched, with their slots.
-pub(crate) type Entries = HashMap<Address, Entry>;
+pub(crate) type Entries = AddressMap<Entry>;
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Entry {
@@ -36,7 +39,7 @@ pub(crate) struct Entry {
     written: bool,
     /// Whether the slots from before the block were removed.
     wiped: bool,
-    slots: HashMap<U256, SlotEntry>,
+    slots: U256Map<SlotEntry>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -79,9 +82,26 @@ impl BlockCache {
             layer,
             timed: if is_slow { Timed::Each } else { Timed::Sample },
             accounts: Entries::default(),
-            codes: HashMap::default(),
-            codes_needed: HashSet::default(),
+            hashes: AddressMap::default(),
+            codes: B256Map::default(),
+            codes_needed: B256Set::default(),
             counters: SessionCounters::default(),
+        }
+    }
+
+    /// Hashes addresses together, and makes room for their accounts.
+    pub(crate) fn expect(&mut self, addresses: impl Iterator<Item = Address>) {
+        let mut new = Vec::with_capacity(addresses.size_hint().1.unwrap_or_default());
+        self.hashes.reserve(new.capacity());
+        for address in addresses.filter(|address| !self.accounts.contains_key(address)) {
+            if let MapEntry::Vacant(unknown) = self.hashes.entry(address) {
+                unknown.insert(B256::ZERO);
+                new.push(Access::Account(address));
+            }
+        }
+        self.accounts.reserve(new.len());
+        for (access, hash) in new.iter().zip(hash_keys(&new)) {
+            self.hashes.insert(access.place().0, hash);
         }
     }
 
@@ -100,7 +120,7 @@ impl BlockCache {
     /// Reads an account or a slot, whose key has this hash.
     pub(crate) fn read(&mut self, access: Access, hash: B256) -> Result<()> {
         match access.place() {
-            (address, None) => self.entry_of(&address, || hash, self.timed).map(drop),
+            (address, None) => self.entry_of(&address, Some(hash), self.timed).map(drop),
             (address, Some(slot)) => self.slot_of(&address, &slot, || hash).map(drop),
         }
     }
@@ -228,12 +248,18 @@ impl BlockCache {
 
     /// Returns the block's write set; the cache stays as it is.
     pub(crate) fn write_set(&mut self) -> Result<WriteSet> {
-        // References are put in order, because the writes are large, and moving them costs more than comparing hashes.
-        let mut written: Vec<_> = self.accounts.iter().filter(|(_, entry)| entry.written).collect();
-        written.sort_unstable_by_key(|(_, entry)| entry.hash);
+        // References are put in order, because the writes are large, and moving them costs more than comparing hashes. The
+        // first bytes of a hash are kept beside the reference: they decide nearly always.
+        let head = |entry: &Entry| u64::from_be_bytes(std::array::from_fn(|i| entry.hash[i]));
+        let written = self.accounts.iter().filter(|(_, entry)| entry.written);
+        let mut written: Vec<_> =
+            written.map(|(address, entry)| (head(entry), address, entry)).collect();
+        written.sort_unstable_by(|(head, _, entry), (other_head, _, other)| {
+            head.cmp(other_head).then_with(|| entry.hash.cmp(&other.hash))
+        });
         let mut accounts = Vec::with_capacity(written.len());
         let mut codes = Vec::new();
-        for (address, entry) in written {
+        for (_, address, entry) in written {
             let wipe = entry.wiped
                 && entry.before.is_some()
                 && self.layer.has_storage(address, &entry.hash)?;
@@ -255,21 +281,22 @@ impl BlockCache {
         address: &Address,
         timed: Timed,
     ) -> Result<(&mut Entry, &mut SessionCounters, &mut Box<dyn LayerSession>)> {
-        self.entry_of(address, || hash_address(address), timed)
+        self.entry_of(address, None, timed)
     }
 
-    /// Does as [`Self::entry`] for an address with this hash.
+    /// Does as [`Self::entry`] for an address whose hash may be known.
     fn entry_of(
         &mut self,
         address: &Address,
-        hash: impl FnOnce() -> B256,
+        hash: Option<B256>,
         timed: Timed,
     ) -> Result<(&mut Entry, &mut SessionCounters, &mut Box<dyn LayerSession>)> {
-        let Self { accounts, counters, layer, .. } = self;
+        let Self { accounts, hashes, counters, layer, .. } = self;
         let entry = match accounts.entry(*address) {
             MapEntry::Occupied(found) => found.into_mut(),
             MapEntry::Vacant(vacant) => {
-                let hash = hash();
+                let hash = hash.or_else(|| hashes.get(address).copied());
+                let hash = hash.unwrap_or_else(|| hash_address(address));
                 let read = || layer.account(address, &hash);
                 let before = counters.accounts_read.call(timed, read)?;
                 vacant.insert(Entry { hash, before, now: before, ..Entry::default() })

@@ -135,12 +135,12 @@ impl SessionCounters {
 
     /// Counts the accounts, slots and codes of a block's write set.
     pub(crate) fn count_writes(&mut self, writes: &WriteSet) {
-        let deleted = |write: &&AccountWrite| write.before.is_some() && write.after.is_none();
-        let slots = || writes.accounts().iter().flat_map(|write| &write.slots);
         self.accounts_written = writes.accounts().len() as u64;
-        self.accounts_deleted = writes.accounts().iter().filter(deleted).count() as u64;
-        self.slots_written = writes.slot_count() as u64;
-        self.slots_deleted = slots().filter(|slot| slot.after.is_zero()).count() as u64;
+        for AccountWrite { before, after, slots, .. } in writes.accounts() {
+            self.accounts_deleted += u64::from(before.is_some() && after.is_none());
+            self.slots_written += slots.len() as u64;
+            self.slots_deleted += slots.iter().filter(|slot| slot.after.is_zero()).count() as u64;
+        }
         self.codes_written = writes.codes().len() as u64;
         self.code_bytes_written = writes.codes().iter().map(|(_, code)| code.len() as u64).sum();
     }

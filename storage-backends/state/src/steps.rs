@@ -88,8 +88,8 @@ impl UndoSteps {
             let undo = |(hash, before)| SlotUndo { hash, before, after: U256::ZERO };
             let step = AccountUndo {
                 hash: account.hash,
-                before: account.before.clone(),
-                after: if is_first { account.after.clone() } else { account.before.clone() },
+                before: account.before,
+                after: if is_first { account.after } else { account.before },
                 wipe: is_first && account.wipe,
                 slots: slots.into_iter().map(undo).collect(),
                 apart: None,

@@ -5,7 +5,7 @@ use crate::{
     wiped::Wiped,
 };
 use alloy_primitives::{B256, U256};
-use alloy_rlp::{RlpDecodable, RlpEncodable};
+use alloy_rlp::{BufMut, Decodable, Encodable, Header, RlpDecodable, RlpEncodable};
 use polytrie_kv::{Read, Store};
 use std::ops::ControlFlow;
 
@@ -24,14 +24,43 @@ pub struct UndoRecord {
 #[rlp(trailing)]
 pub(crate) struct AccountUndo {
     pub(crate) hash: B256,
-    /// The account before the block: no entry if it did not exist, else one.
-    pub(crate) before: Vec<Account>,
-    pub(crate) after: Vec<Account>,
+    /// The account before the block.
+    pub(crate) before: Maybe,
+    pub(crate) after: Maybe,
     /// Whether undoing the block drops the account's whole storage before `slots` are set.
     pub(crate) wipe: bool,
     pub(crate) slots: Vec<SlotUndo>,
     /// The pieces with the slots that the block wiped, if they are not in `slots`.
     pub(crate) apart: Option<Apart>,
+}
+
+/// An account, or none: in RLP a list of one or of none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Maybe(Option<Account>);
+
+impl Encodable for Maybe {
+    fn encode(&self, out: &mut dyn BufMut) {
+        alloy_rlp::encode_list::<_, Account>(self.0.as_slice(), out);
+    }
+
+    fn length(&self) -> usize {
+        alloy_rlp::list_length::<_, Account>(self.0.as_slice())
+    }
+}
+
+impl Decodable for Maybe {
+    fn decode(bytes: &mut &[u8]) -> alloy_rlp::Result<Self> {
+        let mut list = Header::decode_bytes(bytes, true)?;
+        if list.is_empty() {
+            return Ok(Self(None));
+        }
+        let account = Account::decode(&mut list)?;
+        if list.is_empty() {
+            Ok(Self(Some(account)))
+        } else {
+            Err(alloy_rlp::Error::UnexpectedLength)
+        }
+    }
 }
 
 /// The reference to the pieces of a wiped account's slots.
@@ -84,8 +113,8 @@ impl UndoRecord {
             };
             Ok(AccountUndo {
                 hash: write.hash,
-                before: write.before.into_iter().collect(),
-                after: write.after.into_iter().collect(),
+                before: Maybe(write.before),
+                after: Maybe(write.after),
                 // The present storage consists of the slots that were set after the wipe, if any.
                 wipe: write.wipe && !write.slots.is_empty(),
                 slots,
@@ -103,7 +132,17 @@ impl UndoRecord {
     /// Encodes the record as RLP of
     /// `[[hash, [before?], [after?], wipe, [[slot hash, before, after]…], [number, slots]?]…]`.
     pub fn encode(&self) -> Vec<u8> {
-        alloy_rlp::encode(self)
+        // Written first, the accounts give the lengths of the lists around them. To compute those would take as long.
+        let room = self.accounts.iter().map(|account| 140 + 70 * account.slots.len()).sum();
+        let mut accounts = Vec::with_capacity(room);
+        self.accounts.iter().for_each(|account| account.encode(&mut accounts));
+        let list = Header { list: true, payload_length: accounts.len() };
+        let record = Header { list: true, payload_length: list.length() + accounts.len() };
+        let mut out = Vec::with_capacity(record.length() + record.payload_length);
+        record.encode(&mut out);
+        list.encode(&mut out);
+        out.extend_from_slice(&accounts);
+        out
     }
 
     /// Decodes a record.
@@ -124,14 +163,12 @@ impl UndoRecord {
     fn is_well_formed(&self) -> bool {
         self.accounts.is_sorted_by(|a, b| a.hash < b.hash)
             && self.accounts.iter().all(|account| {
-                account.before.len() <= 1
-                    && account.after.len() <= 1
-                    && account.slots.is_sorted_by(|a, b| a.hash < b.hash)
+                account.slots.is_sorted_by(|a, b| a.hash < b.hash)
                     && account.slots.iter().all(|slot| slot.before != slot.after)
                     // Only an account that existed can have been wiped.
                     && account
                         .apart
-                        .is_none_or(|a| a.slots > 0 && account.before.len() == 1 && account.slots.is_empty())
+                        .is_none_or(|a| a.slots > 0 && account.before.0.is_some() && account.slots.is_empty())
             })
     }
 
@@ -144,8 +181,8 @@ impl UndoRecord {
             .map(|a| AccountWrite {
                 hash: a.hash,
                 address: None,
-                before: a.after.first().copied(),
-                after: a.before.first().copied(),
+                before: a.after.0,
+                after: a.before.0,
                 wipe: a.wipe,
                 slots: a
                     .slots
@@ -185,4 +222,45 @@ pub fn undo_writes_in_full(
         }
     }
     Ok(writes)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_bytes_are_those_of_the_lists_in_it() {
+        let slot = |n: u8| SlotUndo {
+            hash: B256::repeat_byte(n),
+            before: U256::ZERO,
+            after: U256::from(n) << 200,
+        };
+        let account = |n: u8| AccountUndo {
+            hash: B256::repeat_byte(n),
+            before: Maybe((n % 3 > 0).then(Account::default)),
+            after: Maybe((n % 2 > 0).then(|| Account { nonce: n.into(), ..Account::default() })),
+            wipe: n % 5 == 0,
+            slots: (1..n % 4).map(slot).collect(),
+            apart: (n % 12 == 1).then_some(Apart { number: 7, slots: 9 }),
+        };
+        for count in [0, 1, 2, 60] {
+            let record = UndoRecord { accounts: (0..count).map(account).collect() };
+            assert_eq!(record.encode(), alloy_rlp::encode(&record), "{count} accounts");
+            assert_eq!(UndoRecord::decode(&record.encode()).unwrap(), record);
+        }
+    }
+
+    #[test]
+    fn an_account_is_once_there_or_not_at_all() {
+        let account = Account::default();
+        let list = |accounts: Vec<Account>| alloy_rlp::encode(accounts);
+        for maybe in [None, Some(account)] {
+            let bytes = alloy_rlp::encode(Maybe(maybe));
+            assert_eq!(bytes, list(maybe.into_iter().collect()));
+            assert_eq!(bytes.len(), Maybe(maybe).length());
+            assert_eq!(alloy_rlp::decode_exact::<Maybe>(&bytes), Ok(Maybe(maybe)));
+        }
+        assert!(alloy_rlp::decode_exact::<Maybe>(list(vec![account; 2])).is_err());
+    }
 }

@@ -7,6 +7,13 @@ use std::iter;
 
 use super::BlockToExecute;
 
+/// Prepares the session for the senders that are known, and for the recipients.
+pub(super) fn expect(session: &mut Session, block: &BlockToExecute<'_>) {
+    let known = if block.senders.are_known() { block.senders.count() } else { 0 };
+    let senders = (0..known).filter_map(|number| block.senders.get(number).ok());
+    session.expect(senders.chain(block.transactions.iter().filter_map(|tx| tx.to())));
+}
+
 /// Passes to the layer the accounts and slots that `block` will touch as far as its bytes contain them: receiver of
 /// the fees, senders, recipients, access lists, authorities (EIP-7702), withdrawals, ommers; and those that a run
 /// ahead has found. Does nothing if the layer wants no hints. Waits for senders that are being recovered if the layer is

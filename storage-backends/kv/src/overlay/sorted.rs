@@ -7,6 +7,10 @@ use crate::{
     table::TableSet,
 };
 use crossbeam_utils::sync::ShardedLockReadGuard;
+use std::hint::black_box;
+
+/// Number of rows that are looked up before the engine gets the first of them.
+const AT_ONCE: usize = 16;
 
 /// The changes of a frozen generation: range deletions, then one put or delete a key, in order.
 ///
@@ -73,9 +77,16 @@ impl Changes for Sorted<'_> {
         let deleted = self
             .deleted_ranges()
             .map(|(table, KeyRange { from, to, .. })| (table, Op::DeleteRange { from, to }));
-        let rows = self.tables.iter().flat_map(|sorted| {
-            let op = |&row: &u32| Some((sorted.table, self.op(sorted.position, row)?));
-            sorted.rows.iter().filter_map(op)
+        let rows = self.tables.iter().flat_map(move |sorted| {
+            sorted.rows.chunks(AT_ONCE).flat_map(move |rows| {
+                let op = |&row: &u32| Some((sorted.table, self.op(sorted.position, row)?));
+                let ops: Vec<(Table, Op<'_>)> = rows.iter().filter_map(op).collect();
+                // In the order of the keys the rows lie anywhere in memory. In this loop the processor fetches several at
+                // once. Between two pieces of work of the engine it would wait for each.
+                let first = |op: &Op<'_>| op.key().first().copied().unwrap_or_default();
+                black_box(ops.iter().fold(0_u8, |all, (_, op)| all ^ first(op)));
+                ops
+            })
         });
         // The journal's table has the last number, so the order is kept.
         let row = self.journaled.as_ref();

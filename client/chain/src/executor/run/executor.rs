@@ -107,6 +107,7 @@ impl Executor {
         {
             return self.execute_listed(session, rules, hashes, block, (listed, together));
         }
+        hints::expect(session, &block);
         hints::announce(session, &block);
         let mut run = self.begin(session, rules, hashes, block)?;
         run.transact_all(&block)?;
