@@ -1,7 +1,14 @@
 //! Numbered pieces of work that several threads do in order, for one that waits for their results.
 
 use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::{
+    hint,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+/// Time that a thread needs to go to sleep and wake up again, about.
+const WAKE_UP: Duration = Duration::from_micros(50);
 
 /// Pieces of work with a result each. Any number of threads take them in the order of their numbers. A thread that
 /// needs a result does pieces itself as long as that result is missing, so it never waits for a piece that no thread
@@ -59,6 +66,12 @@ impl<T> InOrder<T> {
             if !self.do_next(&mut work) {
                 break;
             }
+        }
+        // The piece is under way. If it is as short as the recovery of a sender, it is done before this thread could
+        // have slept.
+        let start = Instant::now();
+        while self.done.lock()[number].is_none() && start.elapsed() < WAKE_UP {
+            hint::spin_loop();
         }
         let mut done = self.done.lock();
         loop {

@@ -54,6 +54,7 @@ use jsonrpsee::{RpcModule, core::RegisterMethodError, types::ErrorObjectOwned};
 use metrics::Metrics;
 use parking_lot::Mutex;
 use polytrie_chain::executor::sandbox::CallError;
+use polytrie_kv::caught;
 use polytrie_layers::LayerNeeds;
 use serde::Serialize;
 use serde_json::value::to_raw_value;
@@ -242,6 +243,30 @@ impl Methods {
         self.0.register_blocking_method(name, move |params, rpc, _| {
             let rpc = Rpc::new(rpc);
             let answer = Args::new(&params).and_then(|mut args| method(&rpc, &mut args));
+            answer.map_err(ErrorObjectOwned::from)
+        })?;
+        Ok(())
+    }
+
+    /// Adds a method whose caller waits for every microsecond: it runs on the thread that has read the request, which sends
+    /// the answer too, so no other thread must wake up for either. Another thread takes over the other requests. The
+    /// server needs a runtime with several threads.
+    fn add_in_place<R>(
+        &mut self,
+        name: &'static str,
+        method: fn(&Rpc, &mut Args) -> RpcResult<R>,
+    ) -> Result<(), RegisterMethodError>
+    where
+        R: Serialize + Clone + Send + 'static,
+    {
+        self.0.register_async_method(name, move |params, shared, _| async move {
+            let work = || {
+                let rpc = Rpc::new(shared);
+                Args::new(&params).and_then(|mut args| method(&rpc, &mut args))
+            };
+            // A panic here would end the connection.
+            let answer = task::block_in_place(|| caught(work));
+            let answer = answer.unwrap_or_else(|said| Err(RpcError::internal(&said)));
             answer.map_err(ErrorObjectOwned::from)
         })?;
         Ok(())

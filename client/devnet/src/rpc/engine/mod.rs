@@ -40,15 +40,15 @@ const BODIES: u64 = 1024;
 static CAPABILITIES: OnceLock<Vec<&'static str>> = OnceLock::new();
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
-    methods.add("engine_newPayloadV1", |rpc, args| new_payload(rpc, args, 1))?;
-    methods.add("engine_newPayloadV2", |rpc, args| new_payload(rpc, args, 2))?;
-    methods.add("engine_newPayloadV3", |rpc, args| new_payload(rpc, args, 3))?;
-    methods.add("engine_newPayloadV4", |rpc, args| new_payload(rpc, args, 4))?;
-    methods.add("engine_newPayloadV5", |rpc, args| new_payload(rpc, args, 5))?;
-    methods.add("engine_forkchoiceUpdatedV1", |rpc, args| forkchoice(rpc, args, 1))?;
-    methods.add("engine_forkchoiceUpdatedV2", |rpc, args| forkchoice(rpc, args, 2))?;
-    methods.add("engine_forkchoiceUpdatedV3", |rpc, args| forkchoice(rpc, args, 3))?;
-    methods.add("engine_forkchoiceUpdatedV4", |rpc, args| forkchoice(rpc, args, 4))?;
+    methods.add_in_place("engine_newPayloadV1", |rpc, args| new_payload(rpc, args, 1))?;
+    methods.add_in_place("engine_newPayloadV2", |rpc, args| new_payload(rpc, args, 2))?;
+    methods.add_in_place("engine_newPayloadV3", |rpc, args| new_payload(rpc, args, 3))?;
+    methods.add_in_place("engine_newPayloadV4", |rpc, args| new_payload(rpc, args, 4))?;
+    methods.add_in_place("engine_newPayloadV5", |rpc, args| new_payload(rpc, args, 5))?;
+    methods.add_in_place("engine_forkchoiceUpdatedV1", |rpc, args| forkchoice(rpc, args, 1))?;
+    methods.add_in_place("engine_forkchoiceUpdatedV2", |rpc, args| forkchoice(rpc, args, 2))?;
+    methods.add_in_place("engine_forkchoiceUpdatedV3", |rpc, args| forkchoice(rpc, args, 3))?;
+    methods.add_in_place("engine_forkchoiceUpdatedV4", |rpc, args| forkchoice(rpc, args, 4))?;
     methods.add("engine_getPayloadV1", |rpc, args| {
         let built = built(rpc, args, 1)?;
         Ok(ExecutionPayloadV1::from_block_unchecked(built.header.hash(), &built.block))
