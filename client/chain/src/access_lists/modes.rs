@@ -219,8 +219,7 @@ fn a_run_waits_for_its_own_reads_only() {
     let (layer, parent) = (Arc::clone(&chain.layer), chain.head.block_ref());
     let mut session = Session::begin(&*layer, parent).unwrap();
     let coinbase = *candidate.coinbase.as_ref().unwrap();
-    let block =
-        chain.executor.read_listed(&mut session, &rules, coinbase, Arc::new(list)).unwrap();
+    let block = chain.executor.read_listed(&mut session, &rules, coinbase, Arc::new(list)).unwrap();
     drop(session);
     for threads in [1, 2] {
         let first = || {
