@@ -22,7 +22,10 @@ use polytrie_consensus::{
 };
 use polytrie_kv::EngineReads;
 use polytrie_state::{Beside, Session};
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Number of transactions from which on the root of their receipts is worth another thread: that of fewer is computed
 /// before the thread has woken up.
@@ -80,9 +83,14 @@ impl Candidate {
                 .map_err(|e| executed(e).map_or_else(InsertError::Broken, |r| self.invalid(r)))?;
             Ok((executed, came, EngineReads::of_this_thread() - before))
         })?;
+        // What this thread did beside the run is not a part of it.
+        let (late, waited) = match executed.elsewhere {
+            Some((end, waited)) => (end.elapsed(), waited),
+            None => (Duration::ZERO, waited),
+        };
         stats.waited += waited;
         let listed = how.listed.map(|listed| listed.block.list()).or(came.as_deref());
-        (stats.state_read, stats.execute) = session.reads_and_rest(start);
+        (stats.state_read, stats.execute) = session.reads_and_rest(start + late);
 
         let start = Instant::now();
         stats.receipts_checked = executed.receipts_comparable && how.receipts_root;

@@ -128,11 +128,11 @@ impl Chain {
         let root_later = candidate.has_late_root();
         let how = Execution { listed: Some(listed), root_later, ..Execution::default() };
         let mut execute = || {
-            let start = Instant::now();
+            let before = stats.total();
             let mut run = block.session();
             let receipts = self.execute(rules, candidate, &mut run, how, stats);
             let receipts = receipts.map_err(|error| error.to_string())?;
-            let ran = start.elapsed();
+            let ran = stats.total().saturating_sub(before);
             let receipts = LateRoot::start(receipts, root_later && stats.receipts_checked);
             let (writes, _) = run.into_writes().map_err(layer)?;
             let receipts = receipts.check(candidate).map_err(|error| error.to_string())?;
@@ -145,8 +145,10 @@ impl Chain {
             Some(_) => execute(),
             None => with_other_thread(&mut execute, commit),
         };
-        let finished = finished.into_inner().ok_or("its run ended before its commitment")?;
-        let (finished, (receipts, writes, ran)) = (finished.map_err(layer)?, executed?);
+        // If the run ended before the commitment began, its own error says why.
+        let (receipts, writes, ran) = executed?;
+        let finished = finished.into_inner().ok_or("its commitment was not computed")?;
+        let finished = finished.map_err(layer)?;
         // What the run read is in memory. The time of the commitment beside the run is not counted twice. What follows the
         // run (its write set, the root of its receipts) counts as commitment.
         stats.execute += prepared + std::mem::replace(&mut stats.state_read, state_read);

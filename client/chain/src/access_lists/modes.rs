@@ -9,13 +9,19 @@ use super::{
         COUNTER, NOBODY, READER, REVERTER, build_of, candidate, spec, transaction, transactions,
     },
 };
-use crate::{Candidate, Chain, ChainOptions, Inserted, ListUse, executor::accesses, testing};
+use crate::{
+    BlockStats, Candidate, Chain, ChainOptions, Inserted, ListUse,
+    execute::Execution,
+    executor::{Listed, Together, accesses},
+    testing,
+};
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, bytes};
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::MemoryEngine;
+use polytrie_kv::{EngineReads, MemoryEngine};
 use polytrie_layers::{LAYERS, LayerKind};
+use polytrie_state::Session;
 use polytrie_testing::Seed;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -193,5 +199,40 @@ fn wrong_lists_from_elsewhere_cost_time_only() {
                 assert_eq!(Some(&found), made.commitments.last(), "{} {seed:?}", kind.name);
             }
         }
+    }
+}
+
+/// The thread that waits for the run may read meanwhile, for the commitment.
+#[test]
+fn a_run_waits_for_its_own_reads_only() {
+    let (kind, spec) = (polytrie_layers::layer("raw").unwrap(), spec(true));
+    let engine = Arc::new(MemoryEngine::new());
+    let mut chain = open(kind, &engine, &spec, ListUse::Check);
+    let built = build_of(&mut chain, &transactions(0));
+    let list = built.executed.access_list.clone().unwrap();
+    // The new chain has no row in memory.
+    chain.flush().unwrap();
+    drop(chain);
+    let mut chain = open(kind, &engine, &spec, ListUse::Check);
+    let candidate = with_list(&chain, &(built.block, list.clone()), true);
+    let rules = spec.rules(candidate.number(), candidate.header.timestamp, true);
+    let (layer, parent) = (Arc::clone(&chain.layer), chain.head.block_ref());
+    let mut session = Session::begin(&*layer, parent).unwrap();
+    let coinbase = *candidate.coinbase.as_ref().unwrap();
+    let block = chain.executor.read_listed(&mut session, &rules, coinbase, Arc::new(list)).unwrap();
+    drop(session);
+    for threads in [1, 2] {
+        let first = || {
+            let mut session = Session::begin(&*layer, parent).unwrap();
+            session.account(&Address::repeat_byte(threads)).unwrap();
+        };
+        let together = Some(Together { threads: threads.into(), first: &first });
+        let listed = Some(Listed { block: &block, together });
+        let how = Execution { listed, ..Execution::default() };
+        let (mut session, mut stats) = (block.session(), BlockStats::default());
+        let before = EngineReads::of_this_thread();
+        chain.execute(&rules, &candidate, &mut session, how, &mut stats).unwrap();
+        assert_ne!(EngineReads::of_this_thread(), before);
+        assert_eq!(stats.waited, EngineReads::default(), "{threads} threads");
     }
 }

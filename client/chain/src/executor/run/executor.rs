@@ -3,6 +3,7 @@
 use std::{
     sync::{Arc, OnceLock},
     thread,
+    time::Instant,
 };
 
 use alloy_consensus::Header;
@@ -16,6 +17,7 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::Address;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::clique::coinbase;
+use polytrie_kv::EngineReads;
 use polytrie_state::{Session, StateError};
 use revm_state_hooks::HookedEvm;
 
@@ -143,12 +145,14 @@ impl Executor {
         let transactions = &Transactions::new(self, &rules, hashes, &block, listed.block);
         let threads = together.threads.min(block.transactions.len());
         let mut in_order = || {
+            let before = EngineReads::of_this_thread();
             let executed = self.begin(session, rules, hashes, block).and_then(|mut run| {
                 run.include_all(&block, transactions)?;
                 run.finish()
             });
             transactions.stop();
-            executed
+            let elsewhere = Some((Instant::now(), EngineReads::of_this_thread() - before));
+            executed.map(|executed| Executed { elsewhere, ..executed })
         };
         with_other_thread(&mut in_order, || {
             thread::scope(|scope| {

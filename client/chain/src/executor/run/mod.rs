@@ -7,7 +7,7 @@ pub use executor::Executor;
 use std::{
     fmt,
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use alloy_consensus::{
@@ -22,6 +22,7 @@ use alloy_evm::{
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, Bytes};
 use polytrie_chainspec::Rules;
+use polytrie_kv::EngineReads;
 use polytrie_state::StateError;
 use revm::context_interface::{Cfg, result::HaltReason};
 use revm_state_hooks::HookedEvm;
@@ -56,6 +57,8 @@ pub struct Executed {
     pub receipts_comparable: bool,
     /// Time of each transaction in the EVM, if transactions ran at the same time; otherwise empty.
     pub transaction_times: Vec<Duration>,
+    /// End of the run, and the reads of the engine of its thread, if the calling thread did other work meanwhile.
+    pub elsewhere: Option<(Instant, EngineReads)>,
 }
 
 /// Result of one transaction.
@@ -280,6 +283,7 @@ impl BlockRun<'_> {
             requests: prague.then_some(result.requests),
             receipts_comparable,
             transaction_times: times,
+            elsewhere: None,
         })
     }
 
