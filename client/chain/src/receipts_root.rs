@@ -73,7 +73,7 @@ mod tests {
         };
         let receipt = |number: usize| {
             let receipt = Receipt {
-                status: Eip658Value::Eip658(number % 7 != 0),
+                status: Eip658Value::Eip658(!number.is_multiple_of(7)),
                 cumulative_gas_used: 21_000 * number as u64,
                 logs: (0..number % 4).map(|_| log(number)).collect(),
             };

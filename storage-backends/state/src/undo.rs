@@ -238,9 +238,11 @@ mod tests {
         };
         let account = |n: u8| AccountUndo {
             hash: B256::repeat_byte(n),
-            before: Maybe((n % 3 > 0).then(Account::default)),
-            after: Maybe((n % 2 > 0).then(|| Account { nonce: n.into(), ..Account::default() })),
-            wipe: n % 5 == 0,
+            before: Maybe((!n.is_multiple_of(3)).then(Account::default)),
+            after: Maybe(
+                (!n.is_multiple_of(2)).then(|| Account { nonce: n.into(), ..Account::default() }),
+            ),
+            wipe: n.is_multiple_of(5),
             slots: (1..n % 4).map(slot).collect(),
             apart: (n % 12 == 1).then_some(Apart { number: 7, slots: 9 }),
         };
