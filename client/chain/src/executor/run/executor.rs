@@ -31,7 +31,7 @@ use crate::executor::{
     database::SessionDatabase,
     environment::{context, environment},
     hints,
-    listed::{Listed, ListedBlock, Together, Transactions, with_other_thread},
+    listed::{ListedBlock, Together, Transactions, with_other_thread},
     schedule::Schedule,
 };
 
@@ -107,7 +107,7 @@ impl Executor {
         if let Some(listed) = block.listed
             && let Some(together) = listed.together
         {
-            return self.execute_listed(session, rules, hashes, block, (listed, together));
+            return self.execute_together(session, rules, hashes, block, listed.block, together);
         }
         hints::expect(session, &block);
         hints::announce(session, &block);
@@ -133,16 +133,17 @@ impl Executor {
         ListedBlock::read(session, &mut self.codes, list, coinbase, delegations)
     }
 
-    /// Executes a block on the state of its list, on several threads. `session` must be that of the list.
-    fn execute_listed(
+    /// Executes a block on the state of its list, its transactions at the same time. `session` must be that of the list.
+    fn execute_together(
         &mut self,
         session: &mut Session,
         rules: Rules<'_>,
         hashes: &dyn BlockHashes,
         block: BlockToExecute<'_>,
-        (listed, together): (Listed<'_>, Together<'_>),
+        listed: &ListedBlock,
+        together: Together<'_>,
     ) -> Result<Executed, ExecuteError> {
-        let transactions = &Transactions::new(self, &rules, hashes, &block, listed.block);
+        let transactions = &Transactions::new(self, &rules, hashes, &block, listed);
         let threads = together.threads.min(block.transactions.len());
         let mut in_order = || {
             let before = EngineReads::of_this_thread();

@@ -57,7 +57,7 @@ pub struct Executed {
     pub receipts_comparable: bool,
     /// Time of each transaction in the EVM, if transactions ran at the same time; otherwise empty.
     pub transaction_times: Vec<Duration>,
-    /// End of the run, and the reads of the engine of its thread, if the calling thread did other work meanwhile.
+    /// End of the run, and what its thread read from the engine, if another thread than the calling one ran it.
     pub elsewhere: Option<(Instant, EngineReads)>,
 }
 
