@@ -4,6 +4,7 @@
 
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, SlotValue, SortedBuilder, Trie, TrieError,
+    codec::{self, ChildRef, Node, path_of},
     prove_key, verify_key,
 };
 use alloy_primitives::{B256, U256};
@@ -391,6 +392,32 @@ fn values_of_every_length_come_back() {
         let mut trie = Trie::<Blob>::stored(root);
         for (key, value) in &leaves {
             assert_eq!(trie.get(key, &rows).unwrap(), Some(value));
+        }
+    }
+}
+
+#[test]
+fn paths_of_every_length_come_back() {
+    let key = B256::new(std::array::from_fn(|i| i as u8 * 7 + 0x1f));
+    let whole = path_of(&key, 64);
+    for depth in 0..=64 {
+        let (mut rlp, value) = (Vec::new(), SlotValue(U256::from(7)));
+        codec::encode_leaf(&key, depth, &value, &mut rlp, &mut Vec::new());
+        match codec::decode_node::<SlotValue>(&rlp) {
+            Ok(Node::Leaf { suffix, value: found }) => {
+                assert_eq!((suffix, found), (whole.slice(depth..), value));
+            }
+            other => panic!("a leaf at depth {depth}: {other:?}"),
+        }
+    }
+    for len in 1..64 {
+        let (mut rlp, reference) = (Vec::new(), ChildRef::hashed(key));
+        codec::encode_extension(&whole.slice(..len), &reference, &mut rlp);
+        match codec::decode_node::<SlotValue>(&rlp) {
+            Ok(Node::Extension { prefix, child }) => {
+                assert_eq!((prefix, child), (whole.slice(..len), reference));
+            }
+            other => panic!("an extension of {len} nibbles: {other:?}"),
         }
     }
 }
