@@ -6,7 +6,7 @@ use polytrie_kv::{Batch, Store};
 use polytrie_state::{
     Access, AccountWrite, Result, UndoRecord, WriteSet, ahead::Readers, hash_address, hash_slot,
 };
-use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Prefetcher, SlotValue, Trie};
+use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, LeafChange, Prefetcher, SlotValue, Trie};
 use rayon::prelude::*;
 use std::{mem, sync::Arc};
 
@@ -189,24 +189,15 @@ impl Tries {
             }
             self.keep(job.write.hash, job.trie);
         }
-        let mut leaves = Vec::with_capacity(writes.accounts().len());
-        for write in writes.accounts() {
-            let leaf = match write.after {
-                Some(account) => {
-                    let storage_root = match roots.get(&write.hash) {
-                        Some(root) => *root,
-                        None => self.account(&write.hash)?.map_or(EMPTY_ROOT, |a| a.storage_root),
-                    };
-                    Some(AccountLeaf::new(&account, storage_root))
-                }
-                None => {
-                    self.forget(&write.hash);
-                    None
-                }
-            };
-            leaves.push((write.hash, leaf));
+        for write in writes.accounts().iter().filter(|write| write.after.is_none()) {
+            self.forget(&write.hash);
         }
-        self.accounts.update(&leaves, &self.rows.rows(None))?;
+        let change = |write: &AccountWrite| {
+            let storage_root = roots.get(&write.hash).copied();
+            (write.hash, LeafChange { account: write.after, storage_root })
+        };
+        let changes: Vec<_> = writes.accounts().iter().map(change).collect();
+        self.accounts.update(&changes, &self.rows.rows(None))?;
         let root = match batch {
             Some(batch) => {
                 let rows = TRIE.account_sink(mem::take(batch));

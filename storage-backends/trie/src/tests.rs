@@ -3,12 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::{
-    EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, SlotValue, SortedBuilder, Trie, TrieError,
+    AccountLeaf, EMPTY_ROOT, LeafChange, LeafValue, Nibbles, RowSink, RowSource, SlotValue,
+    SortedBuilder, Trie, TrieError,
     codec::{self, ChildRef, Node, path_of},
     prove_key, verify_key,
 };
 use alloy_primitives::{B256, U256};
 use alloy_trie::HashBuilder;
+use polytrie_state::Account;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -318,6 +320,40 @@ proptest! {
         let mut model = keys;
         model.insert(touched[0], U256::from(7));
         prop_assert_eq!(trie.root(), oracle_root(&model));
+    }
+
+    #[test]
+    fn a_change_may_keep_a_part_of_the_leaf(
+        blocks in prop::collection::vec(
+            prop::collection::btree_map(key(), (prop::option::of(1u64..4), prop::option::of(1u8..4)), 0..12),
+            1..6,
+        ),
+    ) {
+        let rows = MapRows::default();
+        let mut model = BTreeMap::<B256, AccountLeaf>::new();
+        let (mut trie, mut expected) = (Trie::<AccountLeaf>::empty(), Trie::<AccountLeaf>::empty());
+        for block in blocks {
+            let (mut changes, mut leaves) = (Vec::new(), Vec::new());
+            for (key, (nonce, root)) in block {
+                let account = nonce.map(|nonce| Account { nonce, ..Account::default() });
+                let storage_root = root.map(B256::repeat_byte);
+                changes.push((key, LeafChange { account, storage_root }));
+                let before = model.get(&key).map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
+                let root = storage_root.unwrap_or(before);
+                let leaf = account.map(|account| AccountLeaf::new(&account, root));
+                leaves.push((key, leaf));
+                match leaf {
+                    Some(leaf) => model.insert(key, leaf),
+                    None => model.remove(&key),
+                };
+            }
+            trie.update(&changes, &rows).unwrap();
+            expected.update(&leaves, &rows).unwrap();
+            prop_assert_eq!(trie.root(), expected.root());
+        }
+        for (key, leaf) in &model {
+            prop_assert_eq!(trie.get(key, &rows).unwrap(), Some(leaf));
+        }
     }
 
     #[test]
