@@ -136,9 +136,7 @@ impl LayerSession for MptSession {
         let (root, undo) = (root.map_err(|error| self.proposal.poison(error))?, undo?);
         tries.rows.end().map_err(|error| self.proposal.poison(error.into()))?;
         let record = undo.encode();
-        if undo.is_whole() {
-            tries.way_back = Some(record.clone());
-        }
+        tries.way_back = Some(undo).filter(UndoRecord::is_whole);
         drop(guard);
         self.proposal.finish(Commitment::state_root(root), batch, record)
     }

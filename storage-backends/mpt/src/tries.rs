@@ -27,7 +27,7 @@ pub(crate) struct Tries {
     /// The root of the tries, if it is not that of the head because a block is in progress.
     ahead: Option<B256>,
     /// The undo record of the block in progress, if the block is finished.
-    pub(crate) way_back: Option<Vec<u8>>,
+    pub(crate) way_back: Option<UndoRecord>,
 }
 
 #[derive(Debug)]
@@ -96,9 +96,8 @@ impl Tries {
         if self.ahead.is_none() {
             return;
         }
-        let record = self.way_back.take().and_then(|record| UndoRecord::decode(&record).ok());
         // The rows that this makes are already in the store: they depend on the state alone.
-        let undone = record.is_some_and(|record| {
+        let undone = self.way_back.take().is_some_and(|record| {
             self.apply(&record.into_writes(), Some(&mut Batch::new()))
                 .is_ok_and(|back| back == root)
         });
