@@ -101,6 +101,10 @@ impl LayerSession for MptSession {
         }
     }
 
+    fn expect(&mut self, accounts: &[B256]) {
+        self.tries().fetch(accounts);
+    }
+
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>> {
         self.proposal.check()?;
         let mut tries = self.proposal.change.tries.lock();

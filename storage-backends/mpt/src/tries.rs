@@ -134,6 +134,11 @@ impl Tries {
         }
     }
 
+    /// Fetches from memory what will be read of these accounts.
+    pub(crate) fn fetch(&self, accounts: &[B256]) {
+        self.accounts.fetch(accounts);
+    }
+
     pub(crate) fn account(&mut self, hash: &B256) -> Result<Option<AccountLeaf>> {
         Ok(self.accounts.get(hash, &self.rows.rows(None))?.copied())
     }

@@ -187,6 +187,9 @@ fn run(steps: Vec<Step>) {
         let (built_root, built_rows) = built(&model);
         assert_eq!(built_root, root);
         assert_eq!(rows, built_rows, "rows are a function of the leaves alone");
+        // Half of the keys are not in the trie, or end in another way than those that are.
+        let ends = model.keys().flat_map(|key| [*key, B256::repeat_byte(key[31])]);
+        trie.fetch(&ends.collect::<Vec<_>>());
         for (key, value) in &model {
             assert_eq!(trie.get(key, &rows).unwrap(), Some(&SlotValue(*value)));
             let (found, nodes) = prove_key::<SlotValue>(key, &rows).unwrap();

@@ -1,12 +1,15 @@
 //! The lookup of a key.
 
-use super::slabs::Link;
+use super::slabs::{Extension, Link};
 use crate::{
     LeafValue, Result, RowSource, Trie, TrieError,
     codec::{nibble, path_of},
 };
 use alloy_primitives::B256;
-use std::convert::Infallible;
+use std::{convert::Infallible, hint::black_box, mem};
+
+/// Number of keys whose paths are followed side by side.
+const AT_ONCE: usize = 16;
 
 /// The end of a key's path.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +50,37 @@ impl<V: LeafValue> Trie<V> {
     pub fn missing(&mut self, key: &B256) -> Option<usize> {
         let end = self.follow_in_memory(key);
         self.value_at(end, key).err()
+    }
+
+    /// Follows the paths to these keys as far as they are in memory, many side by side: the processor fetches the nodes
+    /// of several paths at once, and a key that is read soon finds its own in a cache. The trie stays as it is.
+    pub fn fetch(&self, keys: &[B256]) {
+        for keys in keys.chunks(AT_ONCE) {
+            let mut paths = [(self.root, 0); AT_ONCE];
+            let mut goes_on = true;
+            while mem::take(&mut goes_on) {
+                for (key, (link, depth)) in keys.iter().zip(&mut paths) {
+                    (*link, *depth) = match *link {
+                        Link::Empty | Link::Stored => continue,
+                        Link::Leaf(id) => {
+                            let leaf = self.arena.leaves.get(id);
+                            black_box((leaf.key, leaf.value.clone()));
+                            (Link::Empty, 0)
+                        }
+                        Link::Extension(id) => {
+                            // If the key is not below it, the key is absent, and what is fetched does not matter.
+                            let Extension { prefix, child, .. } = self.arena.extensions.get(id);
+                            (*child, *depth + prefix.len())
+                        }
+                        Link::Branch(id) => {
+                            let n = usize::from(nibble(key, *depth));
+                            (self.arena.branches.get(id).children[n], *depth + 1)
+                        }
+                    };
+                    goes_on = true;
+                }
+            }
+        }
     }
 
     /// Returns the value of a key at the end of its path, or the number of nibbles after which the path leaves
