@@ -97,40 +97,42 @@ impl<V: LeafValue> Trie<V> {
     }
 
     fn follow_in_memory(&mut self, key: &B256) -> End {
-        let Ok(end) = self.follow(key, |trie, branch, depth| {
-            let children = &trie.arena.branches.get(branch).children;
-            Ok::<_, Infallible>(children[usize::from(nibble(key, depth))])
-        });
+        let Ok(end) = self.follow(key, |_, _, _| Ok::<_, Infallible>(Link::Stored));
         end
     }
 
-    /// Follows the path of a key; `child` returns the child of a branch after this many nibbles of the key.
+    /// Follows the path of a key, whose nodes count as touched. `load` is called for a branch, after this many nibbles of
+    /// the key, whose child is only in the store, and returns that child.
     fn follow<E>(
         &mut self,
         key: &B256,
-        mut child: impl FnMut(&mut Self, u32, usize) -> Result<Link, E>,
+        mut load: impl FnMut(&mut Self, u32, usize) -> Result<Link, E>,
     ) -> Result<End, E> {
-        let mut link = self.root;
-        let mut depth = 0;
+        let (mut link, mut depth) = (self.root, 0);
         loop {
-            if let Some(status) = self.arena.status_mut(link) {
-                status.touched = self.now;
-            }
             match link {
                 Link::Empty => return Ok(End::Absent),
                 Link::Stored => return Ok(End::Stored(depth)),
-                Link::Leaf(id) => return Ok(End::Leaf(id)),
+                Link::Leaf(id) => {
+                    self.arena.leaves.get_mut(id).status.touched = self.now;
+                    return Ok(End::Leaf(id));
+                }
                 Link::Extension(id) => {
-                    let extension = self.arena.extensions.get(id);
+                    let extension = self.arena.extensions.get_mut(id);
+                    extension.status.touched = self.now;
                     let end = depth + extension.prefix.len();
                     if path_of(key, end).slice(depth..) != extension.prefix {
                         return Ok(End::Absent);
                     }
-                    link = extension.child;
-                    depth = end;
+                    (link, depth) = (extension.child, end);
                 }
                 Link::Branch(id) => {
-                    link = child(self, id, depth)?;
+                    let branch = self.arena.branches.get_mut(id);
+                    branch.status.touched = self.now;
+                    link = branch.children[usize::from(nibble(key, depth))];
+                    if link == Link::Stored {
+                        link = load(self, id, depth)?;
+                    }
                     depth += 1;
                 }
             }
