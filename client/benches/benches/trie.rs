@@ -47,7 +47,7 @@ fn benchmark(criterion: &mut Criterion) {
 
     let mut group = criterion.benchmark_group("trie");
     group.throughput(Throughput::Elements(CHANGED));
-    let mut trie = Trie::stored(root);
+    let mut trie = Trie::<SlotValue>::stored(root);
     let mut number = 0;
     group.bench_function("commit of 1,000 slots among 100,000, in memory", |bencher| {
         bencher.iter_batched(

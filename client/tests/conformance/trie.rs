@@ -74,7 +74,7 @@ fn changes(input: &Value) -> Vec<Change> {
 }
 
 fn root_after<'a>(batches: impl Iterator<Item = &'a [Change]>) -> B256 {
-    let mut trie = Trie::empty();
+    let mut trie = Trie::<AnyBytes>::empty();
     for batch in batches {
         trie.update(batch, &NoRows).expect("nothing is missing from a trie in memory");
         trie.root();

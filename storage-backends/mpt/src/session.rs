@@ -101,6 +101,10 @@ impl LayerSession for MptSession {
         }
     }
 
+    fn expect(&mut self, accounts: &[B256]) {
+        self.tries().fetch(accounts);
+    }
+
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>> {
         self.proposal.check()?;
         let mut tries = self.proposal.change.tries.lock();
@@ -136,9 +140,7 @@ impl LayerSession for MptSession {
         let (root, undo) = (root.map_err(|error| self.proposal.poison(error))?, undo?);
         tries.rows.end().map_err(|error| self.proposal.poison(error.into()))?;
         let record = undo.encode();
-        if undo.is_whole() {
-            tries.way_back = Some(record.clone());
-        }
+        tries.way_back = Some(undo).filter(UndoRecord::is_whole);
         drop(guard);
         self.proposal.finish(Commitment::state_root(root), batch, record)
     }

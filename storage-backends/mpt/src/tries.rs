@@ -6,7 +6,7 @@ use polytrie_kv::{Batch, Store};
 use polytrie_state::{
     Access, AccountWrite, Result, UndoRecord, WriteSet, ahead::Readers, hash_address, hash_slot,
 };
-use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Prefetcher, SlotValue, Trie};
+use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, LeafChange, Prefetcher, SlotValue, Trie};
 use rayon::prelude::*;
 use std::{mem, sync::Arc};
 
@@ -27,7 +27,7 @@ pub(crate) struct Tries {
     /// The root of the tries, if it is not that of the head because a block is in progress.
     ahead: Option<B256>,
     /// The undo record of the block in progress, if the block is finished.
-    pub(crate) way_back: Option<Vec<u8>>,
+    pub(crate) way_back: Option<UndoRecord>,
 }
 
 #[derive(Debug)]
@@ -96,9 +96,8 @@ impl Tries {
         if self.ahead.is_none() {
             return;
         }
-        let record = self.way_back.take().and_then(|record| UndoRecord::decode(&record).ok());
         // The rows that this makes are already in the store: they depend on the state alone.
-        let undone = record.is_some_and(|record| {
+        let undone = self.way_back.take().is_some_and(|record| {
             self.apply(&record.into_writes(), Some(&mut Batch::new()))
                 .is_ok_and(|back| back == root)
         });
@@ -133,6 +132,11 @@ impl Tries {
         if let Some(from) = from {
             self.rows.want(Some(account), slot, from);
         }
+    }
+
+    /// Fetches from memory what will be read of these accounts.
+    pub(crate) fn fetch(&self, accounts: &[B256]) {
+        self.accounts.fetch(accounts);
     }
 
     pub(crate) fn account(&mut self, hash: &B256) -> Result<Option<AccountLeaf>> {
@@ -189,24 +193,15 @@ impl Tries {
             }
             self.keep(job.write.hash, job.trie);
         }
-        let mut leaves = Vec::with_capacity(writes.accounts().len());
-        for write in writes.accounts() {
-            let leaf = match write.after {
-                Some(account) => {
-                    let storage_root = match roots.get(&write.hash) {
-                        Some(root) => *root,
-                        None => self.account(&write.hash)?.map_or(EMPTY_ROOT, |a| a.storage_root),
-                    };
-                    Some(AccountLeaf::new(&account, storage_root))
-                }
-                None => {
-                    self.forget(&write.hash);
-                    None
-                }
-            };
-            leaves.push((write.hash, leaf));
+        for write in writes.accounts().iter().filter(|write| write.after.is_none()) {
+            self.forget(&write.hash);
         }
-        self.accounts.update(&leaves, &self.rows.rows(None))?;
+        let change = |write: &AccountWrite| {
+            let storage_root = roots.get(&write.hash).copied();
+            (write.hash, LeafChange { account: write.after, storage_root })
+        };
+        let changes: Vec<_> = writes.accounts().iter().map(change).collect();
+        self.accounts.update(&changes, &self.rows.rows(None))?;
         let root = match batch {
             Some(batch) => {
                 let rows = TRIE.account_sink(mem::take(batch));

@@ -89,7 +89,7 @@ impl BlockCache {
         }
     }
 
-    /// Hashes addresses together, and makes room for their accounts.
+    /// Hashes addresses together, announces them to the layer, and makes room for their accounts.
     pub(crate) fn expect(&mut self, addresses: impl Iterator<Item = Address>) {
         let mut new = Vec::with_capacity(addresses.size_hint().1.unwrap_or_default());
         self.hashes.reserve(new.capacity());
@@ -100,7 +100,9 @@ impl BlockCache {
             }
         }
         self.accounts.reserve(new.len());
-        for (access, hash) in new.iter().zip(hash_keys(&new)) {
+        let hashes = hash_keys(&new);
+        self.layer.expect(&hashes);
+        for (access, hash) in new.iter().zip(hashes) {
             self.hashes.insert(access.place().0, hash);
         }
     }

@@ -15,8 +15,8 @@ const WORTH_LANES: usize = 3;
 #[derive(Debug, Default)]
 pub struct Inputs {
     bytes: Vec<u8>,
-    inputs: Vec<Input>,
-    order: Vec<u32>,
+    /// The inputs by their number of blocks: those of equally many go through the permutation together.
+    by_blocks: Vec<Vec<Input>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -27,12 +27,6 @@ struct Input {
     tag: u32,
 }
 
-impl Input {
-    const fn blocks(self) -> usize {
-        self.len as usize / RATE + 1
-    }
-}
-
 impl Inputs {
     /// Number of inputs to add before they are hashed: few enough for their bytes to stay in the processor's cache.
     pub const PORTION: usize = 1_024;
@@ -40,7 +34,7 @@ impl Inputs {
     /// Removes all inputs, and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.inputs.clear();
+        self.by_blocks.iter_mut().for_each(Vec::clear);
     }
 
     /// Adds an input that `encode` writes, whose hash is reported under `tag`.
@@ -70,31 +64,28 @@ impl Inputs {
     /// Pads the input that begins at `start`, and notes it.
     fn end(&mut self, start: usize, tag: u32) {
         let len = self.bytes.len() - start;
-        // Callers hash some thousand nodes at a time, and a node is shorter than a kilobyte.
-        let input = Input { start: start as u32, len: len as u32, tag };
-        self.bytes.resize(start + input.blocks() * RATE, 0);
+        let blocks = blocks(len);
+        self.bytes.resize(start + blocks * RATE, 0);
         self.bytes[start + len] = 0x01;
         if let Some(last) = self.bytes.last_mut() {
             *last |= 0x80;
         }
-        self.inputs.push(input);
+        if self.by_blocks.len() <= blocks {
+            self.by_blocks.resize_with(blocks + 1, Vec::new);
+        }
+        // Callers hash some thousand nodes at a time, and a node is shorter than a kilobyte.
+        self.by_blocks[blocks].push(Input { start: start as u32, len: len as u32, tag });
     }
 
     /// Hashes all inputs added since the last [`Self::clear`], and calls `report` with the tag and hash of each.
-    pub fn hash(&mut self, mut report: impl FnMut(u32, B256)) {
-        let inputs = &self.inputs;
-        self.order.clear();
-        self.order.extend(0..inputs.len() as u32);
-        self.order.sort_by_key(|i| inputs[*i as usize].blocks());
-        for same in
-            self.order.chunk_by(|a, b| inputs[*a as usize].blocks() == inputs[*b as usize].blocks())
-        {
-            for lanes in same.chunks(8) {
-                let lane = |i: usize| inputs[lanes[i.min(lanes.len() - 1)] as usize];
+    pub fn hash(&self, mut report: impl FnMut(u32, B256)) {
+        for inputs in &self.by_blocks {
+            for lanes in inputs.chunks(8) {
+                let lane = |i: usize| lanes[i.min(lanes.len() - 1)];
                 #[cfg(target_arch = "x86_64")]
                 if lanes.len() >= WORTH_LANES && std::arch::is_x86_feature_detected!("avx512f") {
                     let starts = std::array::from_fn(|i| i64::from(lane(i).start));
-                    let blocks = lane(0).blocks();
+                    let blocks = blocks(lane(0).len as usize);
                     // SAFETY: the processor has AVX-512F. Each input was padded to whole blocks of the buffer.
                     let hashes = unsafe { lanes::hash(&self.bytes, starts, blocks) };
                     for (i, hash) in hashes.into_iter().enumerate().take(lanes.len()) {
@@ -110,6 +101,11 @@ impl Inputs {
             }
         }
     }
+}
+
+/// Returns the number of blocks that an input of this length is padded to.
+const fn blocks(len: usize) -> usize {
+    len / RATE + 1
 }
 
 #[cfg(target_arch = "x86_64")]

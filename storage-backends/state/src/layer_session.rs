@@ -61,6 +61,12 @@ pub trait LayerSession: Debug + Send {
         let _ = access;
     }
 
+    /// Announces accounts that the block names, by the hashes of their addresses: for what costs less for many together.
+    /// They need not be touched. Must not wait for a disk and must not fail.
+    fn expect(&mut self, accounts: &[B256]) {
+        let _ = accounts;
+    }
+
     /// Passes the finalised writes of one transaction, in order. A layer may work on them at once; they come again,
     /// merged, in [`Self::finish`]. Keys come with their hashes, which are known from reading them. `before` values
     /// are not set, a value may be the same as before, and a `wipe` may concern an account without slots.

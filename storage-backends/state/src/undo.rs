@@ -91,7 +91,7 @@ impl UndoRecord {
         (store, number): (&Store, u64),
         mut slots: impl FnMut(&B256, &mut SlotVisit<'_>) -> Result<()>,
     ) -> Result<Self> {
-        let undo = |write: &AccountWrite| {
+        let mut undo = |write: &AccountWrite| -> Result<AccountUndo> {
             let mut apart = None;
             let slots = if write.wipe {
                 match Wiped::of(store, number, &write.hash, |visit| slots(&write.hash, visit))? {
@@ -121,7 +121,11 @@ impl UndoRecord {
                 apart,
             })
         };
-        Ok(Self { accounts: writes.accounts().iter().map(undo).collect::<Result<_>>()? })
+        let mut accounts = Vec::with_capacity(writes.accounts().len());
+        for write in writes.accounts() {
+            accounts.push(undo(write)?);
+        }
+        Ok(Self { accounts })
     }
 
     /// Whether everything that the block overwrote is in the record itself.

@@ -14,6 +14,8 @@ pub(crate) struct ChildRef {
 
 impl ChildRef {
     pub(crate) const EMPTY: Self = Self { len: 0, bytes: [0; 32] };
+    /// Bytes of the longest item of a node: that of a hash.
+    pub(crate) const LONGEST: usize = 33;
 
     /// Creates the reference to a node.
     pub(crate) fn to(rlp: &[u8]) -> Self {
@@ -61,22 +63,23 @@ impl ChildRef {
         (self.len == 32).then_some(B256::new(self.bytes))
     }
 
-    const fn encoded_len(&self) -> usize {
+    /// Writes the reference as an item of a node to the beginning of `out`. Returns its length.
+    pub(crate) fn write(&self, out: &mut [u8]) -> usize {
         match self.len {
-            0 => 1,
-            32 => 33,
-            n => n as usize,
-        }
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        match self.len {
-            0 => out.push(0x80),
-            32 => {
-                out.push(0xa0);
-                out.extend_from_slice(&self.bytes);
+            0 => {
+                out[0] = 0x80;
+                1
             }
-            n => out.extend_from_slice(&self.bytes[..n as usize]),
+            32 => {
+                out[0] = 0xa0;
+                out[1..Self::LONGEST].copy_from_slice(&self.bytes);
+                Self::LONGEST
+            }
+            n => {
+                let embedded = &self.bytes[..usize::from(n)];
+                out[..embedded.len()].copy_from_slice(embedded);
+                embedded.len()
+            }
         }
     }
 
@@ -116,31 +119,47 @@ pub(crate) fn encode_leaf<V: LeafValue>(
 ) {
     scratch.clear();
     value.encode(scratch);
-    let mut path = [0; 33];
-    let path = hex_prefix(&mut path, 64 - depth, true, |i| nibble(key, depth + i));
-    let payload_length = path.length() + scratch.as_slice().length();
+    // The path within a leaf ends where the key ends: after the byte with its flags, and a nibble, come whole bytes of
+    // the key.
+    let flags = if depth.is_multiple_of(2) { 0x20 } else { 0x30 | nibble(key, depth) };
+    let path = &key[depth.div_ceil(2)..];
+    let path_length = if path.is_empty() { 1 } else { 2 + path.len() };
+    let payload_length = path_length + scratch.as_slice().length();
     Header { list: true, payload_length }.encode(out);
-    path.encode(out);
+    if !path.is_empty() {
+        out.push(0x81 + path.len() as u8);
+    }
+    out.push(flags);
+    out.extend_from_slice(path);
     scratch.as_slice().encode(out);
 }
 
 pub(crate) fn encode_extension(prefix: &Nibbles, child: &ChildRef, out: &mut Vec<u8>) {
-    let mut path = [0; 33];
-    let path = hex_prefix(&mut path, prefix.len(), false, |i| prefix.get_unchecked(i));
-    let payload_length = path.length() + child.encoded_len();
-    Header { list: true, payload_length }.encode(out);
+    let odd = prefix.len() % 2;
+    let mut path = [0_u8; 33];
+    if odd == 1 {
+        path[0] = 0x10 | prefix.get_unchecked(0);
+    }
+    prefix.slice(odd..).pack_to(&mut path[1..]);
+    let path = &path[..=prefix.len() / 2];
+    let mut item = [0; ChildRef::LONGEST];
+    let item_length = child.write(&mut item);
+    Header { list: true, payload_length: path.length() + item_length }.encode(out);
     path.encode(out);
-    child.encode(out);
+    out.extend_from_slice(&item[..item_length]);
 }
 
 pub(crate) fn encode_branch(refs: &[&ChildRef; 16], out: &mut Vec<u8>) {
-    let payload_length = refs.iter().map(|child| child.encoded_len()).sum::<usize>() + 1;
-    Header { list: true, payload_length }.encode(out);
+    // They go to an array first, so that room is made in `out` once, and not for each of 32 pieces.
+    let mut items = [0_u8; 16 * ChildRef::LONGEST + 1];
+    let mut length = 0;
     for child in refs {
-        child.encode(out);
+        length += child.write(&mut items[length..]);
     }
     // All keys have the same length, so no key ends at a branch.
-    out.push(0x80);
+    items[length] = 0x80;
+    Header { list: true, payload_length: length + 1 }.encode(out);
+    out.extend_from_slice(&items[..=length]);
 }
 
 /// A decoded node.
@@ -229,15 +248,6 @@ pub(crate) fn child_path(mut path: Nibbles, nibble: u8) -> Nibbles {
 /// Returns the number of leading nibbles that two keys share.
 pub(crate) fn shared_nibbles(a: &B256, b: &B256) -> usize {
     Nibbles::unpack_array(&a.0).common_prefix_length(&Nibbles::unpack_array(&b.0))
-}
-
-fn hex_prefix(out: &mut [u8; 33], len: usize, leaf: bool, get: impl Fn(usize) -> u8) -> &[u8] {
-    let odd = len % 2;
-    out[0] = (u8::from(leaf) << 5) | if odd == 1 { 0x10 | get(0) } else { 0 };
-    for (i, byte) in out[1..=len / 2].iter_mut().enumerate() {
-        *byte = get(odd + 2 * i) << 4 | get(odd + 2 * i + 1);
-    }
-    &out[..=len / 2]
 }
 
 fn decode_hex_prefix(bytes: &[u8]) -> Result<(Nibbles, bool), &'static str> {

@@ -35,7 +35,7 @@ pub use prefetch::{Owner, Prefetcher};
 pub use proof::{leaf_on_path, prove_key, stored_root, verify_key};
 pub use rows::{RowSink, RowSource, Rows};
 pub use tables::{LeafCheck, LoadSink, TrieTables};
-pub use value::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue};
+pub use value::{AccountLeaf, EMPTY_ROOT, LeafChange, LeafValue, NewValue, SlotValue};
 
 /// A path of nibbles from the root of a trie.
 pub type Nibbles = alloy_trie::Nibbles;

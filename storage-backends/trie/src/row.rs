@@ -79,7 +79,11 @@ pub(crate) fn encode_branch<'a, V: LeafValue + 'a>(
                 inner |= 1 << n;
                 let bytes = reference.bytes();
                 out.push(bytes.len() as u8);
-                out.extend_from_slice(bytes);
+                match <&[u8; 32]>::try_from(bytes) {
+                    // Nearly all are hashes, and so many bytes are copied without a call.
+                    Ok(hash) => out.extend_from_slice(hash),
+                    Err(_) => out.extend_from_slice(bytes),
+                }
             }
             Child::Leaf(key, value) => {
                 leaves |= 1 << n;

@@ -3,11 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::{
-    EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, SlotValue, SortedBuilder, Trie, TrieError,
+    AccountLeaf, EMPTY_ROOT, LeafChange, LeafValue, Nibbles, RowSink, RowSource, SlotValue,
+    SortedBuilder, Trie, TrieError,
+    codec::{self, ChildRef, Node, path_of},
     prove_key, verify_key,
 };
 use alloy_primitives::{B256, U256};
 use alloy_trie::HashBuilder;
+use polytrie_state::Account;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -184,6 +187,9 @@ fn run(steps: Vec<Step>) {
         let (built_root, built_rows) = built(&model);
         assert_eq!(built_root, root);
         assert_eq!(rows, built_rows, "rows are a function of the leaves alone");
+        // Half of the keys are not in the trie, or end in another way than those that are.
+        let ends = model.keys().flat_map(|key| [*key, B256::repeat_byte(key[31])]);
+        trie.fetch(&ends.collect::<Vec<_>>());
         for (key, value) in &model {
             assert_eq!(trie.get(key, &rows).unwrap(), Some(&SlotValue(*value)));
             let (found, nodes) = prove_key::<SlotValue>(key, &rows).unwrap();
@@ -320,6 +326,40 @@ proptest! {
     }
 
     #[test]
+    fn a_change_may_keep_a_part_of_the_leaf(
+        blocks in prop::collection::vec(
+            prop::collection::btree_map(key(), (prop::option::of(1u64..4), prop::option::of(1u8..4)), 0..12),
+            1..6,
+        ),
+    ) {
+        let rows = MapRows::default();
+        let mut model = BTreeMap::<B256, AccountLeaf>::new();
+        let (mut trie, mut expected) = (Trie::<AccountLeaf>::empty(), Trie::<AccountLeaf>::empty());
+        for block in blocks {
+            let (mut changes, mut leaves) = (Vec::new(), Vec::new());
+            for (key, (nonce, root)) in block {
+                let account = nonce.map(|nonce| Account { nonce, ..Account::default() });
+                let storage_root = root.map(B256::repeat_byte);
+                changes.push((key, LeafChange { account, storage_root }));
+                let before = model.get(&key).map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
+                let root = storage_root.unwrap_or(before);
+                let leaf = account.map(|account| AccountLeaf::new(&account, root));
+                leaves.push((key, leaf));
+                match leaf {
+                    Some(leaf) => model.insert(key, leaf),
+                    None => model.remove(&key),
+                };
+            }
+            trie.update(&changes, &rows).unwrap();
+            expected.update(&leaves, &rows).unwrap();
+            prop_assert_eq!(trie.root(), expected.root());
+        }
+        for (key, leaf) in &model {
+            prop_assert_eq!(trie.get(key, &rows).unwrap(), Some(leaf));
+        }
+    }
+
+    #[test]
     fn decoding_any_bytes_is_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         let root = Nibbles::new();
         let _ = crate::row::decode::<SlotValue>(&root, &bytes, &mut crate::row::RowChildren::new());
@@ -391,6 +431,32 @@ fn values_of_every_length_come_back() {
         let mut trie = Trie::<Blob>::stored(root);
         for (key, value) in &leaves {
             assert_eq!(trie.get(key, &rows).unwrap(), Some(value));
+        }
+    }
+}
+
+#[test]
+fn paths_of_every_length_come_back() {
+    let key = B256::new(std::array::from_fn(|i| i as u8 * 7 + 0x1f));
+    let whole = path_of(&key, 64);
+    for depth in 0..=64 {
+        let (mut rlp, value) = (Vec::new(), SlotValue(U256::from(7)));
+        codec::encode_leaf(&key, depth, &value, &mut rlp, &mut Vec::new());
+        match codec::decode_node::<SlotValue>(&rlp) {
+            Ok(Node::Leaf { suffix, value: found }) => {
+                assert_eq!((suffix, found), (whole.slice(depth..), value));
+            }
+            other => panic!("a leaf at depth {depth}: {other:?}"),
+        }
+    }
+    for len in 1..64 {
+        let (mut rlp, reference) = (Vec::new(), ChildRef::hashed(key));
+        codec::encode_extension(&whole.slice(..len), &reference, &mut rlp);
+        match codec::decode_node::<SlotValue>(&rlp) {
+            Ok(Node::Extension { prefix, child }) => {
+                assert_eq!((prefix, child), (whole.slice(..len), reference));
+            }
+            other => panic!("an extension of {len} nibbles: {other:?}"),
         }
     }
 }

@@ -40,6 +40,19 @@ pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync + 'static {
     }
 }
 
+/// The change of a key: its new value, which may keep a part of the one before. An `Option` is a value as it is.
+pub trait NewValue<V> {
+    /// Returns the value that takes the place of `before`; `None` removes the key. Whether there is one must not depend
+    /// on `before`, which is `None` for a key that is absent.
+    fn after(&self, before: Option<&V>) -> Option<V>;
+}
+
+impl<V: Clone> NewValue<V> for Option<V> {
+    fn after(&self, _: Option<&V>) -> Option<V> {
+        self.clone()
+    }
+}
+
 /// A leaf of the state trie: `rlp([nonce, balance, storageRoot, codeHash])`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct AccountLeaf {
@@ -101,6 +114,22 @@ impl LeafValue for AccountLeaf {
 
     fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
         parse_account(bytes).ok_or("not the row of an account")
+    }
+}
+
+/// The change of an account's leaf.
+#[derive(Debug, Clone, Copy)]
+pub struct LeafChange {
+    /// The account afterwards; `None` if it was removed.
+    pub account: Option<Account>,
+    /// The root of its storage trie; `None` if the leaf keeps the one that it has.
+    pub storage_root: Option<B256>,
+}
+
+impl NewValue<AccountLeaf> for LeafChange {
+    fn after(&self, before: Option<&AccountLeaf>) -> Option<AccountLeaf> {
+        let kept = || before.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
+        Some(AccountLeaf::new(&self.account?, self.storage_root.unwrap_or_else(kept)))
     }
 }
 

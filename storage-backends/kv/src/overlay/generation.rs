@@ -1,6 +1,7 @@
 //! The changes of consecutive batches.
 
 use super::{
+    AT_ONCE,
     arena::Arena,
     rows::{ROW_BYTES, Rows, Version},
     sorted::Sorted,
@@ -104,14 +105,28 @@ impl Generation {
                 changes[tables.position(table)?].tombstones.insert(from, to, seq, live);
             }
         }
-        for (table, op) in batch.ops() {
-            let (key, value) = match op {
-                Op::Put { key, value } => (key, Some(value)),
-                Op::Delete { key } => (key, None),
-                Op::DeleteRange { .. } => continue,
-            };
-            let rows = &mut changes[tables.position(table)?].rows;
-            rows.set(arena, (key, hash(hasher, key)), value, seq, live);
+        // A key is found in the index, the rows and the arena, each of which is hardly ever in a cache. Many keys are looked
+        // up before the first is set, so that the processor fetches these places for several of them at once.
+        let mut ops = batch.ops().filter(|(_, op)| !matches!(op, Op::DeleteRange { .. }));
+        let mut portion = Vec::with_capacity(AT_ONCE);
+        loop {
+            for (table, op) in ops.by_ref().take(AT_ONCE) {
+                let (table, hash) = (tables.position(table)?, hash(hasher, op.key()));
+                let row = changes[table].rows.position(arena, op.key(), hash);
+                portion.push((table, op, hash, row));
+            }
+            if portion.is_empty() {
+                break;
+            }
+            for (table, op, hash, row) in portion.drain(..) {
+                let value = if let Op::Put { value, .. } = op { Some(value) } else { None };
+                let rows = &mut changes[table].rows;
+                match row {
+                    Some(row) => rows.replace(arena, row, value, seq, live),
+                    // The key may have been set meanwhile: a batch may hold it twice.
+                    None => rows.set(arena, (op.key(), hash), value, seq, live),
+                }
+            }
         }
         *batches += 1;
         *last_seq = seq;

@@ -30,6 +30,9 @@ pub(crate) use merge::scan;
 
 use std::sync::Arc;
 
+/// Number of rows that are looked up before the first of them is used.
+const AT_ONCE: usize = 16;
+
 /// The generations, newest first; empty ones are left out.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layers {

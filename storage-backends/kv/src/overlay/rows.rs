@@ -66,11 +66,15 @@ impl Rows {
         hash: u64,
         seq: u64,
     ) -> Option<Version<'a>> {
+        self.at(arena, self.position(arena, key, hash)?, seq)
+    }
+
+    /// Returns the position of a key's row, if there is one.
+    pub(super) fn position(&self, arena: &Arena, key: &[u8], hash: u64) -> Option<u32> {
         let tag = tag(hash);
         let same =
             |&(other, i): &(u32, u32)| other == tag && arena.get(self.rows[i as usize].key) == key;
-        let (_, i) = self.index.find(spread(tag), same)?;
-        self.at(arena, *i, seq)
+        self.index.find(spread(tag), same).map(|&(_, i)| i)
     }
 
     /// Sets or removes a key as write `seq`, which must be the newest.
@@ -82,21 +86,29 @@ impl Rows {
         seq: u64,
         live: &Live<'_>,
     ) {
-        let tag = tag(hash);
-        let len = value.map_or(REMOVED, |value| value.len() as u32);
-        let value = value.unwrap_or_default();
-        let rows = &mut self.rows;
-        let same =
-            |&(other, i): &(u32, u32)| other == tag && arena.get(rows[i as usize].key) == key;
-        let Some(&(_, i)) = self.index.find(spread(tag), same) else {
-            let i = rows.len() as u32;
-            let key = arena.add(key, 0);
-            let room = arena.add(value, 0);
-            rows.push(Row { key, room, len, seq });
-            self.index.insert_unique(spread(tag), (tag, i), |&(tag, _)| spread(tag));
+        if let Some(i) = self.position(arena, key, hash) {
+            self.replace(arena, i, value, seq, live);
             return;
-        };
-        let row = &mut rows[i as usize];
+        }
+        let (tag, i) = (tag(hash), self.rows.len() as u32);
+        let key = arena.add(key, 0);
+        let room = arena.add(value.unwrap_or_default(), 0);
+        self.rows.push(Row { key, room, len: length(value), seq });
+        self.index.insert_unique(spread(tag), (tag, i), |&(tag, _)| spread(tag));
+    }
+
+    /// Sets or removes the key of the row at position `i` as write `seq`, which must be the newest.
+    pub(super) fn replace(
+        &mut self,
+        arena: &mut Arena,
+        i: u32,
+        value: Option<&[u8]>,
+        seq: u64,
+        live: &Live<'_>,
+    ) {
+        let len = length(value);
+        let value = value.unwrap_or_default();
+        let row = &mut self.rows[i as usize];
         let keep = live.sees(row.seq..seq);
         if keep {
             let value = (row.len != REMOVED).then(|| row.room.prefix(row.len as usize));
@@ -223,6 +235,11 @@ impl Row {
     fn newest<'a>(&self, arena: &'a Arena) -> Version<'a> {
         Version { seq: self.seq, value: self.value(arena) }
     }
+}
+
+/// Returns the length of a value as a row holds it.
+fn length(value: Option<&[u8]>) -> u32 {
+    value.map_or(REMOVED, |value| value.len() as u32)
 }
 
 /// Returns the part of a hash that the index stores. Half of the hash makes the index half as large; keys that share

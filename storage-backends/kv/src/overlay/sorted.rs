@@ -1,6 +1,6 @@
 //! A generation in the form that an engine takes.
 
-use super::{generation::Data, tombstones::Span};
+use super::{AT_ONCE, generation::Data, tombstones::Span};
 use crate::{
     Changes, KeyRange, Op, Table,
     journal::{APPLIED, Applied, JOURNAL_TABLE},
@@ -8,9 +8,6 @@ use crate::{
 };
 use crossbeam_utils::sync::ShardedLockReadGuard;
 use std::hint::black_box;
-
-/// Number of rows that are looked up before the engine gets the first of them.
-const AT_ONCE: usize = 16;
 
 /// The changes of a frozen generation: range deletions, then one put or delete a key, in order.
 ///

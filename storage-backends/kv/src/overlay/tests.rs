@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::{
+    AT_ONCE, Found, Generation,
     arena::Arena,
     rows::{Rows, Version},
     tombstones::{Span, Tombstones},
 };
-use crate::{KeyRange, LiveSet, Ticket};
+use crate::{Batch, KeyRange, LiveSet, Table, Ticket, table::TableSet};
+use hashbrown::DefaultHashBuilder;
 use polytrie_kv_testing::Random;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -177,6 +179,39 @@ fn rows_keep_every_version_that_is_seen() {
             (key.clone(), *seq, value.clone())
         };
         assert_eq!(found, history.iter().map(newest).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+/// Keys are looked up several at once, before the first of them is set.
+#[test]
+fn a_batch_may_set_a_key_several_times() {
+    const TABLE: Table = Table::new(0, "t", 8);
+    let seed = Random::seed();
+    let mut random = Random::new(seed);
+    let (hasher, live) = (DefaultHashBuilder::default(), Arc::<LiveSet>::default());
+    let tables = TableSet::new(&[TABLE]).unwrap();
+    let generation = Generation::new(&tables);
+    let mut model = BTreeMap::new();
+    for seq in 1..40 {
+        let mut batch = Batch::new();
+        for _ in 0..random.below(3 * AT_ONCE) {
+            let key = key(&mut random);
+            let value = (!random.one_in(4)).then(|| random.bytes(5));
+            match &value {
+                Some(value) => batch.put(TABLE, &key, value),
+                None => batch.delete(TABLE, &key),
+            }
+            model.insert(key, value);
+        }
+        generation.apply(&batch, seq, &tables, &hasher, &live.lock()).unwrap();
+        for (key, value) in &model {
+            let mut found = Vec::new();
+            let hash = super::hash(&hasher, key);
+            let is_there = generation.find(0, (key.as_slice(), hash), u64::MAX, &mut found);
+            let expected = if value.is_some() { Found::Value } else { Found::Removed };
+            assert_eq!(is_there, expected, "seed {seed}");
+            assert_eq!(found, value.clone().unwrap_or_default(), "seed {seed}");
+        }
     }
 }
 

@@ -335,7 +335,7 @@ pub(crate) fn take_back(store: &Store, root: B256, undo: &SliceUndo) -> Result<(
     if store.snapshot().gathers() {
         SNAPSHOT.look_at_keys(store, changes.iter().map(|(place, _)| (None, *place)))?;
     }
-    let mut trie = Trie::stored(root);
+    let mut trie = Trie::<Value>::stored(root);
     trie.update(&changes, &Rows::new(store as &dyn Read, SNAPSHOT_TRIE))?;
     let (root, rows) = trie.commit(Rows::new(Batch::new(), SNAPSHOT_TRIE));
     batch.append(&rows.into_inner());

@@ -4,10 +4,10 @@ use super::{effort::Effort, message::LeafWrite};
 use alloy_primitives::{B256, map::B256HashMap};
 use polytrie_kv::Batch;
 use polytrie_state::{Account, Result, corrupt};
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Prefetcher, Trie};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, LeafChange, Prefetcher, Trie};
 
-/// An account's hash and its new leaf.
-type Change = (B256, Option<AccountLeaf>);
+/// An account's hash and the change of its leaf.
+type Change = (B256, LeafChange);
 
 #[derive(Debug)]
 pub(super) struct Accounts {
@@ -86,7 +86,8 @@ impl Accounts {
         if self.log.is_empty() {
             return Ok(false);
         }
-        let changes = self.taken(source)?;
+        let mut changes = self.taken();
+        changes.sort_unstable_by_key(|(account, _)| *account);
         let applied = changes.len();
         self.effort.add(applied);
         self.trie.update(&changes, &source.rows(None))?;
@@ -97,19 +98,10 @@ impl Accounts {
         Ok(applied > 0)
     }
 
-    /// Takes the accounts out of the log as changes of the trie, sorted.
-    fn taken(&mut self, source: &Prefetcher) -> Result<Vec<Change>> {
-        let Self { trie, log, .. } = self;
-        let mut taken: Vec<(B256, Option<Account>)> = log.drain().collect();
-        taken.sort_unstable_by_key(|(account, _)| *account);
-        let rows = source.rows(None);
-        let mut changes = Vec::with_capacity(taken.len() + self.waiting.len());
-        for (account, after) in taken {
-            let before = trie.get(&account, &rows)?;
-            let storage_root = before.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
-            changes.push((account, after.map(|after| AccountLeaf::new(&after, storage_root))));
-        }
-        Ok(changes)
+    /// Takes the accounts out of the log as changes of the trie, in no order.
+    fn taken(&mut self) -> Vec<Change> {
+        let change = |(hash, account)| (hash, LeafChange { account, storage_root: None });
+        self.log.drain().map(change).collect()
     }
 
     /// Updates the trie with all noted accounts and these storage roots, and computes the root; at the end of the
@@ -120,18 +112,14 @@ impl Accounts {
         source: &Prefetcher,
         rows: Option<&mut Batch>,
     ) -> Result<B256> {
-        let mut changes = self.taken(source)?;
+        let mut changes = self.taken();
         self.effort.add(changes.len());
-        for (account, after) in &self.waiting {
-            let leaf = match (after, roots.get(account)) {
-                (None, _) => None,
-                (Some(after), Some(root)) => Some(AccountLeaf::new(after, *root)),
-                (Some(_), None) => {
-                    let reason = "a storage trie did not say its root";
-                    return Err(corrupt!("account {account}: {reason}"));
-                }
-            };
-            changes.push((*account, leaf));
+        for (hash, account) in &self.waiting {
+            let storage_root = roots.get(hash).copied();
+            if account.is_some() && storage_root.is_none() {
+                return Err(corrupt!("account {hash}: a storage trie did not say its root"));
+            }
+            changes.push((*hash, LeafChange { account: *account, storage_root }));
         }
         changes.sort_unstable_by_key(|(account, _)| *account);
         self.trie.update(&changes, &source.rows(None))?;

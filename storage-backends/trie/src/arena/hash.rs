@@ -13,14 +13,12 @@ use crate::{
 use parking_lot::Mutex;
 use polytrie_kv::Batch;
 use polytrie_state::{Beside, keccak::Inputs};
-use std::{cell::Cell, mem, sync::Arc};
+use std::{cell::Cell, hint::black_box, mem, sync::Arc};
 
 /// Number of changes below which one thread hashes alone: it is done before another one has woken up.
 const BESIDE_FROM: usize = 128;
 /// Number of changes from which on more than one other thread helps.
 const PARALLEL_FROM: usize = 2_048;
-/// Number of the root's children that one thread takes at a time.
-const PORTION_CHILDREN: usize = 2;
 /// Number of levels whose memory a thread keeps for the next root, and the largest number of nodes in a kept level.
 const SPARE_LEVELS: usize = 32;
 const SPARE_VISITS: usize = 4_096;
@@ -113,8 +111,7 @@ impl<V: LeafValue> Trie<V> {
         let mut top = vec![root];
         let children = self.arena.expand(&mut top, save, Vec::new());
         let threads = if changes < PARALLEL_FROM { 2 } else { rayon::current_num_threads() };
-        let portions = children.chunks(PORTION_CHILDREN).map(<[Visit]>::to_vec).enumerate();
-        let portions = Mutex::new(portions.collect());
+        let portions = Mutex::new(portions(&children, threads));
         let shared = Arc::new(Shared { arena: mem::take(&mut self.arena), portions });
         let helpers: Vec<_> = (1..threads)
             .map(|_| {
@@ -148,11 +145,27 @@ impl<V: LeafValue> Trie<V> {
     }
 }
 
+/// Neighbours among the children of the root, with the place of the portion in their order.
+type Portion = (usize, Vec<Visit>);
+
+/// Divides the children of the root into portions; the last one is to be taken first. They become smaller towards the end
+/// of the work, so that no thread waits long for the others, one of which may have started late.
+fn portions(children: &[Visit], threads: usize) -> Vec<Portion> {
+    let mut portions = Vec::new();
+    let mut rest = children;
+    while !rest.is_empty() {
+        let (portion, later) = rest.split_at(rest.len().div_ceil(2 * threads));
+        portions.push((portions.len(), portion.to_vec()));
+        rest = later;
+    }
+    portions.reverse();
+    portions
+}
+
 /// The portions of a trie that several threads hash.
 struct Shared<V> {
     arena: Arena<V>,
-    /// The portions, each with its place in the order: neighbours among the children of the root.
-    portions: Mutex<Vec<(usize, Vec<Visit>)>>,
+    portions: Mutex<Vec<Portion>>,
 }
 
 impl<V: LeafValue> Shared<V> {
@@ -293,6 +306,9 @@ impl<V: LeafValue> Arena<V> {
     fn expand(&self, level: &mut [Visit], save: bool, mut below: Vec<Visit>) -> Vec<Visit> {
         // Mostly there is one child for each node.
         below.reserve(level.len());
+        // The row of a branch holds all its leaves, which lie anywhere in memory. They are touched here, where the processor
+        // fetches those of several branches at once. Between the encoding of two leaves it would wait for each.
+        let mut touched = 0;
         for visit in level {
             visit.first = below.len() as u32;
             match visit.link {
@@ -313,10 +329,15 @@ impl<V: LeafValue> Arena<V> {
                     // access each.
                     let changed = if save { branch.unsaved } else { branch.unhashed };
                     for (nibble, child) in (0u8..).zip(branch.children) {
-                        let stale = changed & (1 << nibble) != 0;
-                        // Leaves are loaded from the store without their hashes.
-                        let is_leaf = matches!(child, Link::Leaf(_));
-                        if stale || (is_leaf && branch.refs.get(nibble).is_empty()) {
+                        let mut stale = changed & (1 << nibble) != 0;
+                        if let Link::Leaf(leaf) = child {
+                            // Leaves are loaded from the store without their hashes.
+                            stale |= branch.refs.get(nibble).is_empty();
+                            if save {
+                                touched ^= self.leaves.get(leaf).key[31];
+                            }
+                        }
+                        if stale {
                             let path = child_path(visit.path, nibble);
                             below.push(Visit::new(child, path, visit.link, nibble));
                         }
@@ -325,6 +346,7 @@ impl<V: LeafValue> Arena<V> {
             }
             visit.count = below.len() as u32 - visit.first;
         }
+        black_box(touched);
         below
     }
 

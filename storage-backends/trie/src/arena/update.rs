@@ -2,13 +2,10 @@
 
 use super::slabs::{Branch, Extension, Leaf, Link, Status};
 use crate::{
-    LeafValue, Nibbles, Result, RowSource, Trie, TrieError,
+    LeafValue, NewValue, Nibbles, Result, RowSource, Trie, TrieError,
     codec::{ChildRef, child_path, nibble, path_of, shared_nibbles},
 };
 use alloy_primitives::B256;
-
-/// A key and its new value; `None` removes the key.
-pub(crate) type Change<V> = (B256, Option<V>);
 
 impl<V: LeafValue> Trie<V> {
     /// Sets and removes keys. `changes` must be sorted by key, each key once; removing an absent key and setting an
@@ -17,7 +14,11 @@ impl<V: LeafValue> Trie<V> {
     /// # Errors
     ///
     /// If a needed node cannot be read; the trie may be half changed then.
-    pub fn update(&mut self, changes: &[Change<V>], rows: &impl RowSource) -> Result<()> {
+    pub fn update<C: NewValue<V>>(
+        &mut self,
+        changes: &[(B256, C)],
+        rows: &impl RowSource,
+    ) -> Result<()> {
         debug_assert!(changes.is_sorted_by(|a, b| a.0 < b.0), "changes are sorted and unique");
         if changes.is_empty() {
             return Ok(());
@@ -37,11 +38,11 @@ impl<V: LeafValue> Trie<V> {
 
     /// Applies changes to the node at the first `depth` nibbles of any of their keys. Returns the node at that place
     /// afterwards and whether anything changed. A returned node has `has_row` set if there is a row at this path.
-    fn update_at(
+    fn update_at<C: NewValue<V>>(
         &mut self,
         link: Link,
         depth: usize,
-        changes: &[Change<V>],
+        changes: &[(B256, C)],
         rows: &impl RowSource,
     ) -> Result<(Link, bool)> {
         if let Some(status) = self.arena.status_mut(link) {
@@ -49,8 +50,8 @@ impl<V: LeafValue> Trie<V> {
         }
         match link {
             Link::Empty => {
-                let added: Vec<(B256, V)> = present(changes).collect();
-                let fresh = self.build(&added, depth, false);
+                let entries: Vec<(B256, V)> = added(changes.iter()).collect();
+                let fresh = self.build(&entries, depth, false);
                 Ok((fresh, fresh != Link::Empty))
             }
             Link::Stored => Err(TrieError::Missing { path: path_of(&changes[0].0, depth) }),
@@ -60,32 +61,37 @@ impl<V: LeafValue> Trie<V> {
         }
     }
 
-    fn update_leaf(&mut self, id: u32, depth: usize, changes: &[Change<V>]) -> (Link, bool) {
+    fn update_leaf<C: NewValue<V>>(
+        &mut self,
+        id: u32,
+        depth: usize,
+        changes: &[(B256, C)],
+    ) -> (Link, bool) {
         let leaf = self.arena.leaves.get_mut(id);
-        if let [(key, value)] = changes
+        if let [(key, change)] = changes
             && *key == leaf.key
-            && let Some(value) = value
+            && let Some(value) = change.after(Some(&leaf.value))
         {
-            if leaf.value == *value {
+            if leaf.value == value {
                 return (Link::Leaf(id), false);
             }
-            leaf.value = value.clone();
+            leaf.value = value;
             leaf.status.changed();
             return (Link::Leaf(id), true);
         }
-        let at = changes.binary_search_by_key(&leaf.key, |(key, _)| *key);
-        let unchanged = match at {
-            Ok(at) => changes[at].1.as_ref() == Some(&leaf.value),
-            Err(_) => true,
+        let own = match changes.binary_search_by_key(&leaf.key, |(key, _)| *key) {
+            Ok(at) => changes[at].1.after(Some(&leaf.value)),
+            Err(_) => Some(leaf.value.clone()),
         };
-        if unchanged && changes.iter().all(|(key, value)| value.is_none() || *key == leaf.key) {
+        let others = changes.iter().filter(|(key, _)| *key != leaf.key);
+        let mut merged: Vec<(B256, V)> = added(others).collect();
+        if merged.is_empty() && own.as_ref() == Some(&leaf.value) {
             return (Link::Leaf(id), false);
         }
         let leaf = self.arena.leaves.take(id);
-        let mut merged: Vec<(B256, V)> = present(changes).collect();
-        if at.is_err() {
+        if let Some(value) = own {
             let place = merged.partition_point(|(key, _)| *key < leaf.key);
-            merged.insert(place, (leaf.key, leaf.value));
+            merged.insert(place, (leaf.key, value));
         }
         let fresh = self.build(&merged, depth, leaf.status.has_row);
         if fresh == Link::Empty && leaf.status.has_row {
@@ -94,11 +100,11 @@ impl<V: LeafValue> Trie<V> {
         (fresh, true)
     }
 
-    fn update_branch(
+    fn update_branch<C: NewValue<V>>(
         &mut self,
         id: u32,
         depth: usize,
-        changes: &[Change<V>],
+        changes: &[(B256, C)],
         rows: &impl RowSource,
     ) -> Result<(Link, bool)> {
         let mut any = false;
@@ -183,11 +189,11 @@ impl<V: LeafValue> Trie<V> {
         }
     }
 
-    fn update_extension(
+    fn update_extension<C: NewValue<V>>(
         &mut self,
         id: u32,
         depth: usize,
-        changes: &[Change<V>],
+        changes: &[(B256, C)],
         rows: &impl RowSource,
     ) -> Result<(Link, bool)> {
         let prefix = self.arena.extensions.get(id).prefix;
@@ -197,8 +203,10 @@ impl<V: LeafValue> Trie<V> {
         let start = changes.partition_point(|(key, _)| path_of(key, end).slice(depth..) < prefix);
         let stop = changes.partition_point(|(key, _)| path_of(key, end).slice(depth..) <= prefix);
         let leaves_it = changes[..start].iter().chain(&changes[stop..]);
-        let split =
-            leaves_it.filter(|(_, value)| value.is_some()).map(|(key, _)| shared(key)).min();
+        let split = leaves_it
+            .filter(|(_, change)| change.after(None).is_some())
+            .map(|(key, _)| shared(key))
+            .min();
         match split {
             Some(at) => self.split_extension(id, depth, at, changes, rows),
             None if start == stop => Ok((Link::Extension(id), false)),
@@ -240,12 +248,12 @@ impl<V: LeafValue> Trie<V> {
     }
 
     /// Splits an extension with a branch, because a key leaves it after `at` nibbles of its prefix.
-    fn split_extension(
+    fn split_extension<C: NewValue<V>>(
         &mut self,
         id: u32,
         depth: usize,
         at: usize,
-        changes: &[Change<V>],
+        changes: &[(B256, C)],
         rows: &impl RowSource,
     ) -> Result<(Link, bool)> {
         let Extension { prefix, child, child_ref, status } = self.arena.extensions.take(id);
@@ -322,6 +330,9 @@ struct Step {
     stale: bool,
 }
 
-fn present<V: Clone>(changes: &[Change<V>]) -> impl Iterator<Item = (B256, V)> {
-    changes.iter().filter_map(|(key, value)| value.clone().map(|value| (*key, value)))
+/// Returns the values of these keys, none of which is in the trie, after their changes.
+fn added<'c, V, C: NewValue<V> + 'c>(
+    changes: impl Iterator<Item = &'c (B256, C)>,
+) -> impl Iterator<Item = (B256, V)> {
+    changes.filter_map(|(key, change)| Some((*key, change.after(None)?)))
 }

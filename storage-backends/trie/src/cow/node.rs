@@ -535,9 +535,10 @@ impl<V: LeafValue> CowTrie<V> {
 
     /// Returns the RLP of the reference to the root node, as its parent holds it.
     pub fn root_reference(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.root.reference(self.depth()).encode(&mut out);
-        out
+        let mut item = vec![0; ChildRef::LONGEST];
+        let length = self.root.reference(self.depth()).write(&mut item);
+        item.truncate(length);
+        item
     }
 
     /// Returns the root hash. Computes every reference below that is not computed yet.
