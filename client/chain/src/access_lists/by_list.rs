@@ -6,18 +6,19 @@
 //! threads.
 
 use crate::{
-    BlockStats, Candidate, Chain,
+    BlockStats, Candidate, Chain, Overlay,
     execute::{Execution, LateRoot},
     executor::{Listed, Together, with_other_thread},
 };
 use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::eip7928::AccountChanges;
 use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::Address;
 use parking_lot::Mutex;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::access_list::{check_access_list, check_access_list_form};
 use polytrie_kv::EngineReads;
-use polytrie_state::{FinishedLater, Session, StateError};
+use polytrie_state::{FinishedLater, HasStorage, Session, StateError, StateReader, WriteSet};
 use std::{sync::Arc, time::Instant};
 
 /// Use of an access list that is known before its block runs.
@@ -106,8 +107,9 @@ impl Chain {
         let layer = |error: StateError| error.to_string();
         let coinbase = *candidate.coinbase.as_ref().map_err(ToString::to_string)?;
         let mut session = Session::begin(&*self.layer, self.head.block_ref()).map_err(layer)?;
+        let below = self.storage_at_head();
         let block =
-            self.executor.read_listed(&mut session, rules, coinbase, list).map_err(layer)?;
+            self.executor.read_listed(&mut session, rules, coinbase, list, below).map_err(layer)?;
         let (state_read, prepared) = session.reads_and_rest(start);
         stats.waited += EngineReads::of_this_thread() - before;
 
@@ -158,5 +160,18 @@ impl Chain {
             return Err("it leaves something else than the list says".into());
         }
         Ok((receipts, finished))
+    }
+
+    /// Returns what tells whether an account has any slot at the head, while a session on top of it is in progress.
+    pub(super) fn storage_at_head(&self) -> HasStorage {
+        let layer = Arc::clone(&self.layer);
+        let waiting: Vec<_> = self.waiting.iter().map(|block| Arc::clone(&block.writes)).collect();
+        Box::new(move |address: &Address| {
+            let written = layer.reader()?;
+            let on_top = |state, writes: &Arc<WriteSet>| -> Arc<dyn StateReader> {
+                Arc::new(Overlay::of_block(state, writes))
+            };
+            waiting.iter().fold(written, on_top).has_storage(address)
+        })
     }
 }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 const BLOCKS: usize = 5;
 
-const fn run(threads: usize) -> ListUse {
+pub(super) const fn run(threads: usize) -> ListUse {
     ListUse::Run { threads }
 }
 
@@ -73,7 +73,7 @@ struct Made {
     commitments: Vec<B256>,
 }
 
-fn open(
+pub(super) fn open(
     kind: &LayerKind,
     engine: &Arc<MemoryEngine>,
     spec: &Arc<ChainSpec>,
@@ -105,7 +105,7 @@ fn make(kind: &LayerKind, spec: &Arc<ChainSpec>, random: &mut ChaCha8Rng) -> Mad
 }
 
 /// Returns a block with its list, beside the block or from elsewhere.
-fn with_list(
+pub(super) fn with_list(
     chain: &Chain,
     (block, list): &(Block<TxEnvelope>, Vec<AccountChanges>),
     beside: bool,
@@ -117,7 +117,8 @@ fn with_list(
     candidate
 }
 
-fn insert(chain: &mut Chain, candidate: Candidate) -> bool {
+/// Inserts a block. Returns whether it ran by its list.
+pub(super) fn insert(chain: &mut Chain, candidate: Candidate) -> bool {
     match chain.insert(candidate).unwrap() {
         Inserted::Extended(stats) => stats.by_list,
         other => panic!("expected another head, found {other:?}"),
@@ -219,7 +220,8 @@ fn a_run_waits_for_its_own_reads_only() {
     let (layer, parent) = (Arc::clone(&chain.layer), chain.head.block_ref());
     let mut session = Session::begin(&*layer, parent).unwrap();
     let coinbase = *candidate.coinbase.as_ref().unwrap();
-    let block = chain.executor.read_listed(&mut session, &rules, coinbase, Arc::new(list)).unwrap();
+    let (list, below) = (Arc::new(list), chain.storage_at_head());
+    let block = chain.executor.read_listed(&mut session, &rules, coinbase, list, below).unwrap();
     drop(session);
     for threads in [1, 2] {
         let first = || {

@@ -30,7 +30,9 @@ use alloy_primitives::{
     Address, B256, U256, keccak256,
     map::{AddressMap, B256Map, Entry},
 };
-use polytrie_state::{Access, Account, AccountChange, Known, Session, StateError, TxWrites};
+use polytrie_state::{
+    Access, Account, AccountChange, HasStorage, Known, Session, StateError, TxWrites,
+};
 use revm::bytecode::Bytecode;
 use std::{panic::resume_unwind, sync::Arc, thread};
 
@@ -87,8 +89,8 @@ pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {
 
 impl ListedBlock {
     /// Reads from `session`, in which nothing was written so far, all that a block with this list needs. The fees go to
-    /// `coinbase`; `delegations` says whether code can be a delegation (EIP-7702). The list must have passed
-    /// `check_access_list`.
+    /// `coinbase`; `delegations` says whether code can be a delegation (EIP-7702). `below` has the same state as the session.
+    /// The list must have passed `check_access_list`.
     ///
     /// # Errors
     ///
@@ -99,6 +101,7 @@ impl ListedBlock {
         list: Arc<Vec<AccountChanges>>,
         coinbase: Address,
         delegations: bool,
+        below: HasStorage,
     ) -> Result<Self, StateError> {
         let mut wanted = accesses(&list);
         if session.wants_hints() {
@@ -109,7 +112,7 @@ impl ListedBlock {
         }
         // The EVM always reads these accounts, even if it does not change them.
         wanted.extend([SYSTEM_ADDRESS, coinbase].map(Access::Account));
-        let mut known = Known::read(session, &wanted)?;
+        let mut known = Known::read(session, &wanted, below)?;
         let (mut places, mut given) = (AddressMap::default(), AddressMap::default());
         let mut needed = B256Map::default();
         for (place, listed) in list.iter().enumerate() {
@@ -119,14 +122,18 @@ impl ListedBlock {
             if let Some(account) = before.filter(Account::has_code) {
                 let hash = account.code_hash;
                 if let Entry::Vacant(entry) = needed.entry(hash) {
-                    let cached = codes.get(&hash, delegations).map(Ok);
-                    let code = cached.unwrap_or_else(|| {
-                        let code = known.read_code(session, hash)?;
-                        let code = ready_to_run(code, delegations);
-                        codes.insert(hash, code.clone());
-                        Ok::<_, StateError>(code)
-                    });
-                    entry.insert(code?);
+                    let code = match codes.get(&hash, delegations) {
+                        Some(code) => {
+                            known.add_code(hash, code.original_bytes());
+                            code
+                        }
+                        None => {
+                            let code = ready_to_run(known.read_code(session, hash)?, delegations);
+                            codes.insert(hash, code.clone());
+                            code
+                        }
+                    };
+                    entry.insert(code);
                 }
             }
             if !listed.code_changes.is_empty() {
@@ -140,8 +147,7 @@ impl ListedBlock {
                 given.insert(address, hashes);
             }
             // Where a contract is created, or an account is deleted, the EVM asks whether the account has storage. Only
-            // these accounts are looked up: the few blocks that ask for others run without their list, which costs
-            // less.
+            // these accounts are looked up: few blocks ask for others, such as those of creations that fail.
             if before.is_some_and(|account| account.nonce == 0 && !account.has_code())
                 && (!listed.code_changes.is_empty()
                     || listed.balance_changes.iter().any(|change| change.post_balance.is_zero()))

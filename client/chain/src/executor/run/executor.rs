@@ -18,7 +18,7 @@ use alloy_primitives::Address;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::clique::coinbase;
 use polytrie_kv::EngineReads;
-use polytrie_state::{Session, StateError};
+use polytrie_state::{HasStorage, Session, StateError};
 use revm_state_hooks::HookedEvm;
 
 use super::{BlockRun, Executed};
@@ -117,7 +117,7 @@ impl Executor {
     }
 
     /// Reads from `session`, which must be at the parent of a block and have no writes, all that the block needs
-    /// according to its access list. The list must have the form of EIP-7928.
+    /// according to its access list. `below` has the same state. The list must have the form of EIP-7928.
     ///
     /// # Errors
     ///
@@ -128,9 +128,10 @@ impl Executor {
         rules: &Rules<'_>,
         coinbase: Address,
         list: Arc<Vec<AccountChanges>>,
+        below: HasStorage,
     ) -> Result<ListedBlock, StateError> {
         let delegations = rules.is(EthereumHardfork::Prague);
-        ListedBlock::read(session, &mut self.codes, list, coinbase, delegations)
+        ListedBlock::read(session, &mut self.codes, list, coinbase, delegations, below)
     }
 
     /// Executes a block on the state of its list, its transactions at the same time. `session` must be that of the list.
