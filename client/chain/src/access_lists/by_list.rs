@@ -8,7 +8,7 @@
 use crate::{
     BlockStats, Candidate, Chain, Overlay,
     execute::{Execution, LateRoot},
-    executor::{Listed, Together, with_other_thread},
+    executor::{Elsewhere, Listed, Together, with_other_thread},
 };
 use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::eip7928::AccountChanges;
@@ -18,7 +18,9 @@ use parking_lot::Mutex;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::access_list::{check_access_list, check_access_list_form};
 use polytrie_kv::EngineReads;
-use polytrie_state::{FinishedLater, HasStorage, Session, StateError, StateReader, WriteSet};
+use polytrie_state::{
+    CommitmentKind, FinishedLater, HasStorage, Session, StateError, StateReader, WriteSet,
+};
 use std::{sync::Arc, time::Instant};
 
 /// Use of an access list that is known before its block runs.
@@ -122,8 +124,14 @@ impl Chain {
             let session = session.lock().take();
             *finished.lock() = session.map(commit);
         };
+        // This thread has read the state, and writes the batch next. So the commitment belongs here: its nodes are in the
+        // cache of this core, and its rows stay there. Without one the run takes longer.
+        let elsewhere = match self.layer.commitment().kind() {
+            CommitmentKind::None => Elsewhere::Commitment,
+            CommitmentKind::StateRoot | CommitmentKind::Own => Elsewhere::Run,
+        };
         let together = match self.options.list_use {
-            ListUse::Run { threads } => Some(Together { threads, first: &commit }),
+            ListUse::Run { threads } => Some(Together { threads, first: &commit, elsewhere }),
             ListUse::Check | ListUse::Commit => None,
         };
         let listed = Listed { block: &block, together };
@@ -140,12 +148,14 @@ impl Chain {
             let receipts = receipts.check(candidate).map_err(|error| error.to_string())?;
             Ok::<_, String>((receipts, writes, ran))
         };
-        // This thread has read the state, and writes the batch next. So the commitment belongs here: its nodes are in the
-        // cache of this core, and its rows stay there.
         let start = Instant::now();
-        let executed = match together {
-            Some(_) => execute(),
-            None => with_other_thread(&mut execute, commit),
+        let executed = match (together, elsewhere) {
+            (Some(_), _) => execute(),
+            (None, Elsewhere::Run) => with_other_thread(&mut execute, commit).0,
+            (None, Elsewhere::Commitment) => {
+                let mut commit = commit;
+                with_other_thread(&mut commit, execute).1
+            }
         };
         // If the run ended before the commitment began, its own error says why.
         let (receipts, writes, ran) = executed?;

@@ -10,6 +10,8 @@
 //! others:           └──► transactions 4, 6, 8 …, each on what the list says comes before it ─┘
 //! ```
 //!
+//! Where there is no commitment, this thread and the other one change places ([`Elsewhere`]).
+//!
 //! The list is first assumed to be right, and then compared with the execution. If all of it agrees, each transaction
 //! ran on the right values: the first one did, because only the calls before the transactions precede it; so its
 //! results, which are those in the list, are right; so the second one ran on the right values, and so on. If anything
@@ -63,10 +65,22 @@ polytrie_kv::debug_fields!(Listed['_] {});
 /// Options of transactions that run at the same time.
 #[derive(Clone, Copy)]
 pub struct Together<'a> {
-    /// Number of threads that run them. The calling thread is the second of them, when it has done `first`.
+    /// Number of threads that run them. One puts their results in order, and the second does `first` before.
     pub threads: usize,
-    /// Work of the calling thread, such as the commitment, before it runs transactions.
+    /// Work such as the commitment.
     pub first: &'a (dyn Fn() + Sync),
+    /// The part that does not belong to the calling thread.
+    pub elsewhere: Elsewhere,
+}
+
+/// The part of a block that another thread does. The longer one is better off on the calling thread, which has read the
+/// state, and need not wake up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// The run: the calling thread computes the commitment.
+    Run,
+    /// The commitment: the calling thread runs the block.
+    Commitment,
 }
 
 polytrie_kv::debug_fields!(Together['_] { threads });
@@ -235,16 +249,21 @@ fn last_of<T>(changes: &[T], index: u64, of: impl Fn(&T) -> u64) -> Option<usize
     changes.partition_point(|change| of(change) <= index).checked_sub(1)
 }
 
-/// Does `work` on another thread and `own` on this one; `work` follows `own` if the system gives no thread.
-pub fn with_other_thread<T: Send>(work: &mut (dyn FnMut() -> T + Send), own: impl FnOnce()) -> T {
-    let done = thread::scope(|scope| {
+/// Does `work` on another thread and `own` on this one; `work` follows `own` if the system gives no thread. Returns the
+/// results of both.
+pub fn with_other_thread<T: Send, R>(
+    work: &mut (dyn FnMut() -> T + Send),
+    own: impl FnOnce() -> R,
+) -> (T, R) {
+    let (done, result) = thread::scope(|scope| {
         let other = thread::Builder::new().name("listed".into());
         let other = other.spawn_scoped(scope, &mut *work);
-        own();
-        other.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        let result = own();
+        (other.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))), result)
     });
-    done.unwrap_or_else(|error| {
+    let done = done.unwrap_or_else(|error| {
         tracing::debug!("a block has one thread: {error}");
         work()
-    })
+    });
+    (done, result)
 }

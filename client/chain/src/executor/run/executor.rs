@@ -31,7 +31,7 @@ use crate::executor::{
     database::SessionDatabase,
     environment::{context, environment},
     hints,
-    listed::{ListedBlock, Together, Transactions, with_other_thread},
+    listed::{Elsewhere, ListedBlock, Together, Transactions, with_other_thread},
     schedule::Schedule,
 };
 
@@ -156,7 +156,7 @@ impl Executor {
             let elsewhere = Some((Instant::now(), EngineReads::of_this_thread() - before));
             executed.map(|executed| Executed { elsewhere, ..executed })
         };
-        with_other_thread(&mut in_order, || {
+        let mut rest = || {
             thread::scope(|scope| {
                 let start = || thread::Builder::new().name("listed".into());
                 for _ in 2..threads {
@@ -170,7 +170,11 @@ impl Executor {
                     transactions.run();
                 }
             });
-        })
+        };
+        match together.elsewhere {
+            Elsewhere::Run => with_other_thread(&mut in_order, rest).0,
+            Elsewhere::Commitment => with_other_thread(&mut rest, in_order).1,
+        }
     }
 
     /// Begins a block: does everything that comes before its transactions. The transactions in `block` are not run.
