@@ -117,12 +117,8 @@ impl Chain {
 
         let (session, finished) = (Mutex::new(Some(session)), Mutex::new(None));
         let commit = || {
-            let commit = |mut session: Session| {
-                session.apply(&block.writes()?)?;
-                session.finish_later()
-            };
             let session = session.lock().take();
-            *finished.lock() = session.map(commit);
+            *finished.lock() = session.map(|session| block.finish(session));
         };
         // This thread has read the state, and writes the batch next. So the commitment belongs here: its nodes are in the
         // cache of this core, and its rows stay there. Without one the run takes longer.

@@ -1,7 +1,7 @@
 //! Execution of a block whose access list is known before (EIP-7928).
 //!
 //! The list names all that the block reads and every value that it leaves. So all reads are done at once
-//! ([`ListedBlock::read`]), the final values are known ([`ListedBlock::writes`]), and so are the values before each
+//! ([`ListedBlock::read`]), the final values are known ([`ListedBlock::finish`]), and so are the values before each
 //! transaction: transactions can run at the same time ([`Transactions`]).
 //!
 //! ```text
@@ -33,7 +33,7 @@ use alloy_primitives::{
     map::{AddressMap, B256Map, Entry},
 };
 use polytrie_state::{
-    Access, Account, AccountChange, HasStorage, Known, Session, StateError, TxWrites,
+    Access, Account, AccountChange, FinishedLater, HasStorage, Known, Session, StateError, TxWrites,
 };
 use revm::bytecode::Bytecode;
 use std::{panic::resume_unwind, sync::Arc, thread};
@@ -177,12 +177,17 @@ impl ListedBlock {
         &self.list
     }
 
-    /// Returns the changes of the block, as if it were one transaction.
+    /// Ends the session from which this was read with the values that the block leaves by its list.
     ///
     /// # Errors
     ///
-    /// Never fails because of a layer: every account of the list was read.
-    pub fn writes(&self) -> Result<TxWrites, StateError> {
+    /// Fails if the layer fails.
+    pub fn finish(&self, session: Session) -> Result<FinishedLater, StateError> {
+        session.finish_known(&self.known, &self.writes()?)
+    }
+
+    /// Returns the changes of the block, as if it were one transaction.
+    fn writes(&self) -> Result<TxWrites, StateError> {
         let changed = self.list.iter().filter(|listed| listed.has_changes());
         let accounts = changed.map(|listed| {
             let address = listed.address;
