@@ -8,7 +8,7 @@
 use crate::{
     BlockStats, Candidate, Chain, Overlay,
     execute::{Execution, LateRoot},
-    executor::{Elsewhere, Listed, Together, with_other_thread},
+    executor::{Elsewhere, Listed, Together},
 };
 use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::eip7928::AccountChanges;
@@ -130,6 +130,7 @@ impl Chain {
             ListUse::Run { threads } => Some(Together { threads, first: &commit, elsewhere }),
             ListUse::Check | ListUse::Commit => None,
         };
+        let others = self.executor.others(together.map_or(2, |together| together.threads));
         let listed = Listed { block: &block, together };
         let root_later = candidate.has_late_root();
         let how = Execution { listed: Some(listed), root_later, ..Execution::default() };
@@ -147,11 +148,8 @@ impl Chain {
         let start = Instant::now();
         let executed = match (together, elsewhere) {
             (Some(_), _) => execute(),
-            (None, Elsewhere::Run) => with_other_thread(&mut execute, commit).0,
-            (None, Elsewhere::Commitment) => {
-                let mut commit = commit;
-                with_other_thread(&mut commit, execute).1
-            }
+            (None, Elsewhere::Run) => others.beside(execute, commit).0,
+            (None, Elsewhere::Commitment) => others.beside(commit, execute).1,
         };
         // If the run ended before the commitment began, its own error says why.
         let (receipts, writes, ran) = executed?;

@@ -21,9 +21,11 @@
 //! All of this is for blocks from Cancun on. Before, a contract with slots could destroy itself, and the list lacks
 //! those of its slots that the block did not read.
 
+mod others;
 mod transactions;
 mod view;
 
+pub(super) use others::Others;
 pub(super) use transactions::Transactions;
 
 use super::{CodeCache, codes::ready_to_run};
@@ -36,7 +38,7 @@ use polytrie_state::{
     Access, Account, AccountChange, FinishedLater, HasStorage, Known, Session, StateError, TxWrites,
 };
 use revm::bytecode::Bytecode;
-use std::{panic::resume_unwind, sync::Arc, thread};
+use std::sync::Arc;
 
 /// A block's list, and the state that it names as of before the block.
 #[derive(Debug)]
@@ -252,23 +254,4 @@ impl ListedBlock {
 /// Returns the position of the last of these ordered changes with an index of at most `index`.
 fn last_of<T>(changes: &[T], index: u64, of: impl Fn(&T) -> u64) -> Option<usize> {
     changes.partition_point(|change| of(change) <= index).checked_sub(1)
-}
-
-/// Does `work` on another thread and `own` on this one; `work` follows `own` if the system gives no thread. Returns the
-/// results of both.
-pub fn with_other_thread<T: Send, R>(
-    work: &mut (dyn FnMut() -> T + Send),
-    own: impl FnOnce() -> R,
-) -> (T, R) {
-    let (done, result) = thread::scope(|scope| {
-        let other = thread::Builder::new().name("listed".into());
-        let other = other.spawn_scoped(scope, &mut *work);
-        let result = own();
-        (other.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))), result)
-    });
-    let done = done.unwrap_or_else(|error| {
-        tracing::debug!("a block has one thread: {error}");
-        work()
-    });
-    (done, result)
 }

@@ -2,7 +2,6 @@
 
 use std::{
     sync::{Arc, OnceLock},
-    thread,
     time::Instant,
 };
 
@@ -31,7 +30,7 @@ use crate::executor::{
     database::SessionDatabase,
     environment::{context, environment},
     hints,
-    listed::{Elsewhere, ListedBlock, Together, Transactions, with_other_thread},
+    listed::{Elsewhere, ListedBlock, Others, Together, Transactions},
     schedule::Schedule,
 };
 
@@ -43,6 +42,8 @@ pub struct Executor {
     pub(in crate::executor) amsterdam: Amsterdam,
     /// Whether access lists are made also of blocks whose fork has none.
     access_lists: bool,
+    /// Threads for blocks whose list is known, started with the first of these.
+    others: OnceLock<Others>,
 }
 
 impl Executor {
@@ -53,6 +54,7 @@ impl Executor {
             system_contracts: SystemContracts::default(),
             amsterdam: Amsterdam::default(),
             access_lists: false,
+            others: OnceLock::new(),
         }
     }
 
@@ -146,7 +148,8 @@ impl Executor {
     ) -> Result<Executed, ExecuteError> {
         let transactions = &Transactions::new(self, &rules, hashes, &block, listed);
         let threads = together.threads.min(block.transactions.len());
-        let mut in_order = || {
+        let others = self.others(together.threads);
+        let in_order = || {
             let before = EngineReads::of_this_thread();
             let executed = self.begin(session, rules, hashes, block).and_then(|mut run| {
                 run.include_all(&block, transactions)?;
@@ -156,15 +159,8 @@ impl Executor {
             let elsewhere = Some((Instant::now(), EngineReads::of_this_thread() - before));
             executed.map(|executed| Executed { elsewhere, ..executed })
         };
-        let mut rest = || {
-            thread::scope(|scope| {
-                let start = || thread::Builder::new().name("listed".into());
-                for _ in 2..threads {
-                    if let Err(error) = start().spawn_scoped(scope, || transactions.run()) {
-                        tracing::debug!("a block has fewer threads than asked for: {error}");
-                        break;
-                    }
-                }
+        let rest = || {
+            others.helped(threads.saturating_sub(2), &|| transactions.run(), || {
                 (together.first)();
                 if threads > 1 {
                     transactions.run();
@@ -172,9 +168,14 @@ impl Executor {
             });
         };
         match together.elsewhere {
-            Elsewhere::Run => with_other_thread(&mut in_order, rest).0,
-            Elsewhere::Commitment => with_other_thread(&mut rest, in_order).1,
+            Elsewhere::Run => others.beside(in_order, rest).0,
+            Elsewhere::Commitment => others.beside(rest, in_order).1,
         }
+    }
+
+    /// Returns the threads beside the calling one for a block that so many threads run.
+    pub(crate) fn others(&self, threads: usize) -> Others {
+        self.others.get_or_init(|| Others::start(threads.saturating_sub(1))).clone()
     }
 
     /// Begins a block: does everything that comes before its transactions. The transactions in `block` are not run.
