@@ -107,7 +107,8 @@ fn run_by_lists(kind: &LayerKind, is_amsterdam: bool) {
         made.insert(candidate(&made, &listed.0, None)).unwrap();
         made.settle().unwrap();
         for (chain, list_use) in chains.iter_mut().zip(uses) {
-            let what = format!("{} {list_use:?} {is_amsterdam} {}", kind.name, listed.0.header.number);
+            let what =
+                format!("{} {list_use:?} {is_amsterdam} {}", kind.name, listed.0.header.number);
             let candidate = with_list(chain, &listed, is_amsterdam);
             assert!(insert(chain, candidate), "{what}");
         }
