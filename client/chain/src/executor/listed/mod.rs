@@ -75,6 +75,8 @@ pub struct Together<'a> {
     pub elsewhere: Elsewhere,
 }
 
+polytrie_kv::debug_fields!(Together['_] { threads });
+
 /// The part of a block that another thread does. The longer one is better off on the calling thread, which has read the
 /// state, and need not wake up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +86,6 @@ pub enum Elsewhere {
     /// The commitment: the calling thread runs the block.
     Commitment,
 }
-
-polytrie_kv::debug_fields!(Together['_] { threads });
 
 /// Returns the accounts and slots of a list, in the order of the list.
 pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {
