@@ -34,7 +34,7 @@ pub(super) struct WaitingBlock {
     total_difficulty: U256,
     receipts: Vec<ReceiptEnvelope>,
     outcome: Box<dyn PendingOutcome>,
-    writes: Arc<WriteSet>,
+    pub(super) writes: Arc<WriteSet>,
     /// Number of the oldest block whose hash the block asked for.
     oldest_hash: Option<u64>,
 }

@@ -5,7 +5,7 @@ use revm::{
     context_interface::{JournalTr, journaled_state::account::JournaledAccountTr},
     handler::FrameResult,
     interpreter::{CreateInputs, CreateOutcome, Gas, InstructionResult, InterpreterResult},
-    primitives::{Bytes, constants::CALL_STACK_LIMIT},
+    primitives::{Bytes, KECCAK_EMPTY, constants::CALL_STACK_LIMIT},
 };
 
 use crate::StateHook;
@@ -29,11 +29,13 @@ pub(crate) fn collide<DB: StateHook>(
     }
     // The address is kept in `inputs`, so that it is not hashed again.
     let address = inputs.created_address(nonce);
-    if !journal.database.has_storage(address)? {
+    let target = &journal.load_account(address)?.data.info;
+    // The collision with a nonce or code is one that revm finds.
+    let is_taken = target.nonce != 0 || target.code_hash != KECCAK_EMPTY;
+    if is_taken || !journal.database.has_storage(address)? {
         return Ok(None);
     }
     journal.load_account_mut(inputs.caller())?.bump_nonce();
-    journal.load_account(address)?;
     Ok(Some(FrameResult::Create(CreateOutcome {
         result: InterpreterResult {
             result: InstructionResult::CreateCollision,

@@ -351,6 +351,22 @@ fn a_creation_that_fails_before_it_looks_fails_as_ever() {
 }
 
 #[test]
+fn a_creation_on_code_or_a_nonce_looks_for_no_storage() {
+    for (code, address) in created(CONTRACT) {
+        for (there, nonce) in [(bytes!("00"), 0), (Bytes::new(), 1)] {
+            let map = Map::with(&[(CONTRACT, code.clone(), 1), (address, there, nonce)]);
+            // The look for storage would fail.
+            let map = Map { broken: true, ..map };
+            let (taken, _) = run(&map, SpecId::CANCUN, call(CONTRACT));
+            assert_eq!(taken.state[&CONTRACT].info.nonce, 2);
+            assert!(!taken.state[&address].is_touched());
+            let mut stock = EthEvmBuilder::new(map, env(SpecId::CANCUN)).build();
+            assert_eq!(taken, stock.transact_raw(call(CONTRACT)).unwrap());
+        }
+    }
+}
+
+#[test]
 fn a_database_that_fails_fails_the_transaction() {
     let map = Map { broken: true, ..Map::with(&[(CONTRACT, CREATE, 1)]) };
     let mut evm = HookedEvm::new(map, env(SpecId::CANCUN));

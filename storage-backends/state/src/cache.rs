@@ -2,7 +2,7 @@
 
 use crate::{
     Access, Account, AccountChange, AccountWrite, LayerSession, Result, SessionCounters, SlotWrite,
-    TxWrites, WriteSet, counters::Timed, hash_address, hash_slot, keys::hash_keys,
+    StateError, TxWrites, WriteSet, counters::Timed, hash_address, hash_slot, keys::hash_keys,
     writes::is_change,
 };
 use alloy_primitives::{
@@ -32,7 +32,7 @@ pub(crate) type Entries = AddressMap<Entry>;
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Entry {
-    hash: B256,
+    pub(crate) hash: B256,
     pub(crate) before: Option<Account>,
     now: Option<Account>,
     /// Whether the block has written any part of the account.
@@ -55,6 +55,26 @@ impl Entry {
         self.slots.get(slot).map(|slot| slot.before)
     }
 
+    /// Returns the write of a change of the account, all of whose slots were read; `wipe` says that the slots from before
+    /// are removed first.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Untold`] if a slot was not read.
+    pub(crate) fn write_of(&self, change: &AccountChange, wipe: bool) -> Result<AccountWrite> {
+        let changed = if change.account.is_none() { &[][..] } else { &change.slots[..] };
+        let mut slots = Vec::with_capacity(changed.len());
+        for (slot, after) in changed {
+            let known = self.slots.get(slot).ok_or(StateError::Untold)?;
+            let (before, after) = (if wipe { U256::ZERO } else { known.before }, *after);
+            if is_change(wipe, before, after) {
+                slots.push(SlotWrite { hash: known.hash, slot: Some(*slot), before, after });
+            }
+        }
+        let (hash, address) = (self.hash, Some(change.address));
+        Ok(AccountWrite { hash, address, before: self.before, after: change.account, wipe, slots })
+    }
+
     /// Returns the write that leads to the account as it is now: with the slots whose value has changed, or that are not
     /// zero if `wipe` says that all slots are removed first.
     fn write(&self, address: &Address, before: Option<Account>, wipe: bool) -> AccountWrite {
@@ -74,6 +94,21 @@ impl Entry {
             slots: slots.collect(),
         }
     }
+}
+
+/// Puts accounts in the order of their hashes, each with the first bytes of its hash.
+///
+/// References are put in order, because the writes are large, and moving them costs more than comparing hashes. The first
+/// bytes of a hash are kept beside the reference: they decide nearly always.
+pub(crate) fn in_order<'e, T>(
+    accounts: impl Iterator<Item = (T, &'e Entry)>,
+) -> Vec<(u64, T, &'e Entry)> {
+    let head = |entry: &Entry| u64::from_be_bytes(std::array::from_fn(|i| entry.hash[i]));
+    let mut accounts: Vec<_> = accounts.map(|(item, entry)| (head(entry), item, entry)).collect();
+    accounts.sort_unstable_by(|(head, _, entry), (other_head, _, other)| {
+        head.cmp(other_head).then_with(|| entry.hash.cmp(&other.hash))
+    });
+    accounts
 }
 
 impl BlockCache {
@@ -250,15 +285,7 @@ impl BlockCache {
 
     /// Returns the block's write set; the cache stays as it is.
     pub(crate) fn write_set(&mut self) -> Result<WriteSet> {
-        // References are put in order, because the writes are large, and moving them costs more than comparing hashes. The
-        // first bytes of a hash are kept beside the reference: they decide nearly always.
-        let head = |entry: &Entry| u64::from_be_bytes(std::array::from_fn(|i| entry.hash[i]));
-        let written = self.accounts.iter().filter(|(_, entry)| entry.written);
-        let mut written: Vec<_> =
-            written.map(|(address, entry)| (head(entry), address, entry)).collect();
-        written.sort_unstable_by(|(head, _, entry), (other_head, _, other)| {
-            head.cmp(other_head).then_with(|| entry.hash.cmp(&other.hash))
-        });
+        let written = in_order(self.accounts.iter().filter(|(_, entry)| entry.written));
         let mut accounts = Vec::with_capacity(written.len());
         let mut codes = Vec::new();
         for (_, address, entry) in written {

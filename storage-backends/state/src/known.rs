@@ -4,13 +4,16 @@
 //! runs on those values, and the layer meanwhile works on the changes that the block was announced to make.
 //!
 //! ```text
-//! Session::begin ──► Known::read ──► apply what the block leaves ──► finish             the layer, on any thread
+//! Session::begin ──► Known::read ──► finish_known: what the block leaves                the layer, on any thread
 //!                         └────────► Known::session: run the block ──► into_writes      the same writes, or the announced changes were wrong
 //! ```
+//!
+//! An access list does not say whether an account has slots, which a block asks where it creates a contract. Most blocks
+//! ask for no such account, so that is looked up while the block runs ([`HasStorage`]).
 
 use crate::{
-    Access, Account, LayerSession, Outcome, Result, Session, StateError, WriteSet,
-    cache::{Entries, Entry},
+    Access, Account, LayerSession, Outcome, Result, Session, StateError, TxWrites, WriteSet,
+    cache::{Entries, Entry, in_order},
     corrupt,
     keys::hash_keys,
 };
@@ -18,32 +21,40 @@ use alloy_primitives::{
     Address, B256, Bytes, U256,
     map::{AddressMap, B256Map},
 };
-use std::sync::Arc;
+use std::{mem, sync::Arc};
+
+/// Tells whether an account has any slot before the block.
+pub type HasStorage = Box<dyn Fn(&Address) -> Result<bool> + Send + Sync>;
 
 /// The accounts, slots and codes that were read, as they are before a block.
-#[derive(Debug, Default)]
 pub struct Known {
-    /// The accounts and slots, in the form of a session. So a session on them begins with a copy, and need not hash
-    /// their keys again.
+    /// The accounts and slots, in the form of a session. So a session on them begins with a copy, and need not hash their
+    /// keys again.
     entries: Entries,
-    /// Whether an account has any slot, if that was looked up.
+    /// Whether an account has any slot, if that was looked up before the block.
     storage: AddressMap<bool>,
+    /// Looks up the same of other accounts.
+    below: HasStorage,
     codes: B256Map<Bytes>,
 }
 
+polytrie_kv::debug_fields!(Known { entries, storage, codes });
+
 impl Known {
-    /// Reads all of `accesses` from a session in which nothing was written so far.
+    /// Reads all of `accesses` from a session in which nothing was written so far, and which keeps none of it. `below` has
+    /// the same state as the session.
     ///
     /// # Errors
     ///
     /// Those of [`Session::account`] and [`Session::slot`].
-    pub fn read(session: &mut Session, accesses: &[Access]) -> Result<Self> {
+    pub fn read(session: &mut Session, accesses: &[Access], below: HasStorage) -> Result<Self> {
         let is_account = |access: &&Access| matches!(access, Access::Account(_));
         session.cache.accounts.reserve(accesses.iter().filter(is_account).count());
         for (access, hash) in accesses.iter().zip(hash_keys(accesses)) {
             session.cache.read(*access, hash)?;
         }
-        Ok(Self { entries: session.cache.accounts.clone(), ..Self::default() })
+        let entries = mem::take(&mut session.cache.accounts);
+        Ok(Self { entries, storage: AddressMap::default(), below, codes: B256Map::default() })
     }
 
     /// Reads the code with this hash.
@@ -55,17 +66,22 @@ impl Known {
         let code = session
             .code(&hash)?
             .ok_or_else(|| corrupt!("there is no code with the hash {hash}"))?;
-        self.codes.insert(hash, code.clone());
+        self.add_code(hash, code.clone());
         Ok(code)
     }
 
-    /// Looks up whether an account has any slot, which only the creation of a contract needs.
+    /// Adds code that the caller has kept from an earlier block, because it may be dropped while the block runs.
+    pub fn add_code(&mut self, hash: B256, code: Bytes) {
+        self.codes.insert(hash, code);
+    }
+
+    /// Looks up whether an account has any slot, for a block that will probably ask.
     ///
     /// # Errors
     ///
-    /// Those of [`Session::has_storage`].
+    /// [`StateError::Untold`] if the account was not read, and those of [`Session::has_storage`].
     pub fn look_for_storage(&mut self, session: &mut Session, address: &Address) -> Result<()> {
-        let found = session.has_storage(address)?;
+        let found = session.cache.layer.has_storage(address, &self.known(address)?.hash)?;
         self.storage.insert(*address, found);
         Ok(())
     }
@@ -92,11 +108,12 @@ impl Known {
     ///
     /// # Errors
     ///
-    /// [`StateError::Untold`] if that was not looked up.
+    /// [`StateError::Untold`] if the account was not read, and those of looking it up.
     pub fn has_storage(&self, address: &Address) -> Result<bool> {
-        match self.known(address)?.before {
-            None => Ok(false),
-            Some(_) => self.storage.get(address).copied().ok_or(StateError::Untold),
+        match (self.known(address)?.before, self.storage.get(address)) {
+            (None, _) => Ok(false),
+            (Some(_), Some(found)) => Ok(*found),
+            (Some(_), None) => (self.below)(address),
         }
     }
 
@@ -105,6 +122,29 @@ impl Known {
     pub fn session(self: &Arc<Self>) -> Session {
         let layer = Box::new(KnownSession(Arc::clone(self)));
         Session::on_entries(layer, self.entries.clone())
+    }
+
+    /// Returns the write set of a block that makes these changes. `layer` has the state before it.
+    pub(crate) fn write_set(
+        &self,
+        changes: &TxWrites,
+        layer: &mut dyn LayerSession,
+    ) -> Result<WriteSet> {
+        let found =
+            changes.accounts.iter().map(|change| Ok((change, self.known(&change.address)?)));
+        let found = found.collect::<Result<Vec<_>>>()?;
+        let (mut accounts, mut codes) = (Vec::with_capacity(found.len()), Vec::new());
+        for (_, change, entry) in in_order(found.into_iter()) {
+            let (address, after) = (&change.address, change.account);
+            let wipe = (change.wiped || after.is_none())
+                && entry.before.is_some()
+                && layer.has_storage(address, &entry.hash)?;
+            let had = entry.before.map(|before| before.code_hash);
+            let is_new = after.is_some_and(|now| had != Some(now.code_hash));
+            codes.extend(change.code.clone().filter(|_| is_new));
+            accounts.push(entry.write_of(change, wipe)?);
+        }
+        Ok(WriteSet::of(accounts, codes))
     }
 
     fn known(&self, address: &Address) -> Result<&Entry> {

@@ -76,7 +76,7 @@ pub use fork::Fork;
 pub use genesis::{GenesisAccount, GenesisAccounts, GenesisSlots, clear_tables, in_order_of_hash};
 pub use group::{Group, GroupedBlock};
 pub use keys::{hash_address, hash_slot};
-pub use known::Known;
+pub use known::{HasStorage, Known};
 pub use layer::{AccountVisit, BlockRef, HashVisit, Horizon, SlotVisit, StateLayer};
 pub use layer_session::{LayerSession, Wants};
 pub use lifecycle::Lifecycle;

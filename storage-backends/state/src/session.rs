@@ -1,8 +1,8 @@
 //! Sessions: one block in progress, the same for every layer.
 
 use crate::{
-    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Result, SessionCounters,
-    StateLayer, Stateless, TxWrites, Wants, WriteSet,
+    Access, Account, AccountWrite, Known, LayerSession, Outcome, PendingOutcome, Result,
+    SessionCounters, StateLayer, Stateless, TxWrites, Wants, WriteSet,
     cache::{BlockCache, Entries},
     counters::Timed,
     layer::BlockRef,
@@ -245,6 +245,29 @@ impl Session {
     pub fn finish_later(mut self) -> Result<FinishedLater> {
         let started = self.cache.counters.finished.begin(Timed::Sample);
         let writes = Arc::new(self.write_set()?);
+        self.end_later(started, writes)
+    }
+
+    /// Ends the block as [`Self::finish_later`] does after these changes, as if they were those of one transaction. `known`
+    /// has read all of it from this session.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Untold`](crate::StateError::Untold) if the changes name something else, and those of
+    /// [`Self::finish_later`].
+    pub fn finish_known(mut self, known: &Known, changes: &TxWrites) -> Result<FinishedLater> {
+        let BlockCache { layer, counters, .. } = &mut self.cache;
+        let started = counters.applied.begin(Timed::Each);
+        let writes = Arc::new(known.write_set(changes, &mut **layer)?);
+        if self.until_streamed.is_some_and(|from| changes.accounts.len() >= from) {
+            layer.stream_hashed(writes.accounts.clone())?;
+        }
+        counters.applied.done(started);
+        let started = counters.finished.begin(Timed::Sample);
+        self.end_later(started, writes)
+    }
+
+    fn end_later(self, started: Option<Instant>, writes: Arc<WriteSet>) -> Result<FinishedLater> {
         let outcome = self.cache.layer.finish_later(Arc::clone(&writes))?;
         let counters = finished(self.cache.counters, started, &writes);
         Ok(FinishedLater { outcome, writes, counters })

@@ -4,8 +4,9 @@
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use polytrie_kv::Store;
 use polytrie_state::{
-    Account, AccountChange, AccountWrite, BlockRef, Finished, Session, SessionCounters, StateLayer,
-    TxWrites, UndoRecord, WriteSet, hash_address, hash_slot,
+    Access, Account, AccountChange, AccountWrite, BlockRef, Finished, HasStorage, Known, Session,
+    SessionCounters, StateError, StateLayer, TxWrites, UndoRecord, WriteSet, hash_address,
+    hash_slot,
 };
 use polytrie_testing::OracleLayer;
 use std::{sync::Arc, time::Instant};
@@ -200,6 +201,47 @@ fn new_code_comes_with_the_write_set_once() {
     ]);
     let codes: Vec<_> = writes.codes().iter().map(|(_, code)| code.as_ref()).collect();
     assert_eq!(codes, [b"code"]);
+}
+
+#[test]
+fn a_block_whose_changes_are_known_has_the_same_write_set() {
+    let both =
+        [alice().slot(2, 0).tx(), change(BOB, Some(1)).tx()].map(|mut tx| tx.accounts.remove(0));
+    for changes in [
+        // A slot that changes, one that does not, and one that is not there.
+        alice().slot(1, 11).slot(2, 20).slot(3, 0).tx(),
+        alice().tx(),
+        change(ALICE, Some(5)).code(b"code").tx(),
+        change(ALICE, None).tx(),
+        change(BOB, Some(1)).slot(1, 1).tx(),
+        change(BOB, None).tx(),
+        TxWrites { accounts: both.to_vec() },
+    ] {
+        let (layer, _) = layer();
+        let expected = finish(&layer, vec![changes.clone()]).writes;
+        let mut session = Session::begin(&*layer, PARENT).unwrap();
+        let slots = (1..4_u64)
+            .map(U256::from)
+            .flat_map(|slot| [ALICE, BOB].map(|address| Access::SlotRead(address, slot)));
+        let known = Known::read(&mut session, &slots.collect::<Vec<_>>(), nothing()).unwrap();
+        let finished = session.finish_known(&known, &changes).unwrap();
+        assert_eq!(*finished.writes, expected);
+    }
+}
+
+#[test]
+fn changes_of_what_is_not_known_are_refused() {
+    for changes in [alice().slot(1, 11).tx(), change(BOB, Some(1)).tx()] {
+        let (layer, _) = layer();
+        let mut session = Session::begin(&*layer, PARENT).unwrap();
+        let known = Known::read(&mut session, &[Access::Account(ALICE)], nothing()).unwrap();
+        let refused = session.finish_known(&known, &changes);
+        assert!(matches!(refused, Err(StateError::Untold)), "{refused:?}");
+    }
+}
+
+fn nothing() -> HasStorage {
+    Box::new(|_: &Address| -> Result<bool, StateError> { panic!("no block asks for slots") })
 }
 
 #[test]

@@ -6,18 +6,21 @@
 //! threads.
 
 use crate::{
-    BlockStats, Candidate, Chain,
+    BlockStats, Candidate, Chain, Overlay,
     execute::{Execution, LateRoot},
-    executor::{Listed, Together, with_other_thread},
+    executor::{Elsewhere, Listed, Together},
 };
 use alloy_consensus::ReceiptEnvelope;
 use alloy_eips::eip7928::AccountChanges;
 use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::Address;
 use parking_lot::Mutex;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::access_list::{check_access_list, check_access_list_form};
 use polytrie_kv::EngineReads;
-use polytrie_state::{FinishedLater, Session, StateError};
+use polytrie_state::{
+    CommitmentKind, FinishedLater, HasStorage, Session, StateError, StateReader, WriteSet,
+};
 use std::{sync::Arc, time::Instant};
 
 /// Use of an access list that is known before its block runs.
@@ -106,24 +109,28 @@ impl Chain {
         let layer = |error: StateError| error.to_string();
         let coinbase = *candidate.coinbase.as_ref().map_err(ToString::to_string)?;
         let mut session = Session::begin(&*self.layer, self.head.block_ref()).map_err(layer)?;
+        let below = self.storage_at_head();
         let block =
-            self.executor.read_listed(&mut session, rules, coinbase, list).map_err(layer)?;
+            self.executor.read_listed(&mut session, rules, coinbase, list, below).map_err(layer)?;
         let (state_read, prepared) = session.reads_and_rest(start);
         stats.waited += EngineReads::of_this_thread() - before;
 
         let (session, finished) = (Mutex::new(Some(session)), Mutex::new(None));
         let commit = || {
-            let commit = |mut session: Session| {
-                session.apply(&block.writes()?)?;
-                session.finish_later()
-            };
             let session = session.lock().take();
-            *finished.lock() = session.map(commit);
+            *finished.lock() = session.map(|session| block.finish(session));
+        };
+        // This thread has read the state, and writes the batch next. So the commitment belongs here: its nodes are in the
+        // cache of this core, and its rows stay there. Without one the run takes longer.
+        let elsewhere = match self.layer.commitment().kind() {
+            CommitmentKind::None => Elsewhere::Commitment,
+            CommitmentKind::StateRoot | CommitmentKind::Own => Elsewhere::Run,
         };
         let together = match self.options.list_use {
-            ListUse::Run { threads } => Some(Together { threads, first: &commit }),
+            ListUse::Run { threads } => Some(Together { threads, first: &commit, elsewhere }),
             ListUse::Check | ListUse::Commit => None,
         };
+        let others = self.executor.others(together.map_or(2, |together| together.threads));
         let listed = Listed { block: &block, together };
         let root_later = candidate.has_late_root();
         let how = Execution { listed: Some(listed), root_later, ..Execution::default() };
@@ -138,12 +145,11 @@ impl Chain {
             let receipts = receipts.check(candidate).map_err(|error| error.to_string())?;
             Ok::<_, String>((receipts, writes, ran))
         };
-        // This thread has read the state, and writes the batch next. So the commitment belongs here: its nodes are in the
-        // cache of this core, and its rows stay there.
         let start = Instant::now();
-        let executed = match together {
-            Some(_) => execute(),
-            None => with_other_thread(&mut execute, commit),
+        let executed = match (together, elsewhere) {
+            (Some(_), _) => execute(),
+            (None, Elsewhere::Run) => others.beside(execute, commit).0,
+            (None, Elsewhere::Commitment) => others.beside(commit, execute).1,
         };
         // If the run ended before the commitment began, its own error says why.
         let (receipts, writes, ran) = executed?;
@@ -158,5 +164,18 @@ impl Chain {
             return Err("it leaves something else than the list says".into());
         }
         Ok((receipts, finished))
+    }
+
+    /// Returns what tells whether an account has any slot at the head, while a session on top of it is in progress.
+    pub(super) fn storage_at_head(&self) -> HasStorage {
+        let layer = Arc::clone(&self.layer);
+        let waiting: Vec<_> = self.waiting.iter().map(|block| Arc::clone(&block.writes)).collect();
+        Box::new(move |address: &Address| {
+            let written = layer.reader()?;
+            let on_top = |state, writes: &Arc<WriteSet>| -> Arc<dyn StateReader> {
+                Arc::new(Overlay::of_block(state, writes))
+            };
+            waiting.iter().fold(written, on_top).has_storage(address)
+        })
     }
 }

@@ -29,6 +29,8 @@ impl Chain {
 }
 
 #[cfg(test)]
+mod asked;
+#[cfg(test)]
 mod modes;
 #[cfg(test)]
 mod mutations;

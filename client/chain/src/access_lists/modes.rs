@@ -12,7 +12,7 @@ use super::{
 use crate::{
     BlockStats, Candidate, Chain, ChainOptions, Inserted, ListUse,
     execute::Execution,
-    executor::{Listed, Together, accesses},
+    executor::{Elsewhere, Listed, Together, accesses},
     testing,
 };
 use alloy_consensus::{Block, TxEnvelope};
@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 const BLOCKS: usize = 5;
 
-const fn run(threads: usize) -> ListUse {
+pub(super) const fn run(threads: usize) -> ListUse {
     ListUse::Run { threads }
 }
 
@@ -73,7 +73,7 @@ struct Made {
     commitments: Vec<B256>,
 }
 
-fn open(
+pub(super) fn open(
     kind: &LayerKind,
     engine: &Arc<MemoryEngine>,
     spec: &Arc<ChainSpec>,
@@ -105,7 +105,7 @@ fn make(kind: &LayerKind, spec: &Arc<ChainSpec>, random: &mut ChaCha8Rng) -> Mad
 }
 
 /// Returns a block with its list, beside the block or from elsewhere.
-fn with_list(
+pub(super) fn with_list(
     chain: &Chain,
     (block, list): &(Block<TxEnvelope>, Vec<AccountChanges>),
     beside: bool,
@@ -117,7 +117,8 @@ fn with_list(
     candidate
 }
 
-fn insert(chain: &mut Chain, candidate: Candidate) -> bool {
+/// Inserts a block. Returns whether it ran by its list.
+pub(super) fn insert(chain: &mut Chain, candidate: Candidate) -> bool {
     match chain.insert(candidate).unwrap() {
         Inserted::Extended(stats) => stats.by_list,
         other => panic!("expected another head, found {other:?}"),
@@ -202,7 +203,7 @@ fn wrong_lists_from_elsewhere_cost_time_only() {
     }
 }
 
-/// The thread that waits for the run may read meanwhile, for the commitment.
+/// The thread of the commitment may read meanwhile, whichever that is.
 #[test]
 fn a_run_waits_for_its_own_reads_only() {
     let (kind, spec) = (polytrie_layers::layer("raw").unwrap(), spec(true));
@@ -219,20 +220,25 @@ fn a_run_waits_for_its_own_reads_only() {
     let (layer, parent) = (Arc::clone(&chain.layer), chain.head.block_ref());
     let mut session = Session::begin(&*layer, parent).unwrap();
     let coinbase = *candidate.coinbase.as_ref().unwrap();
-    let block = chain.executor.read_listed(&mut session, &rules, coinbase, Arc::new(list)).unwrap();
+    let (list, below) = (Arc::new(list), chain.storage_at_head());
+    let block = chain.executor.read_listed(&mut session, &rules, coinbase, list, below).unwrap();
     drop(session);
-    for threads in [1, 2] {
+    for (threads, elsewhere) in
+        [1, 2].into_iter().flat_map(|n| [Elsewhere::Run, Elsewhere::Commitment].map(|e| (n, e)))
+    {
+        let is_here = elsewhere == Elsewhere::Run;
+        let unread = Address::repeat_byte(threads + 2 * u8::from(is_here));
         let first = || {
             let mut session = Session::begin(&*layer, parent).unwrap();
-            session.account(&Address::repeat_byte(threads)).unwrap();
+            session.account(&unread).unwrap();
         };
-        let together = Some(Together { threads: threads.into(), first: &first });
+        let together = Some(Together { threads: threads.into(), first: &first, elsewhere });
         let listed = Some(Listed { block: &block, together });
         let how = Execution { listed, ..Execution::default() };
         let (mut session, mut stats) = (block.session(), BlockStats::default());
         let before = EngineReads::of_this_thread();
         chain.execute(&rules, &candidate, &mut session, how, &mut stats).unwrap();
-        assert_ne!(EngineReads::of_this_thread(), before);
+        assert_eq!(EngineReads::of_this_thread() != before, is_here, "{threads} threads");
         assert_eq!(stats.waited, EngineReads::default(), "{threads} threads");
     }
 }

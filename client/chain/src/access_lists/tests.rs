@@ -36,6 +36,8 @@ pub(super) const COUNTER: Address = address!("0x00000000000000000000000000000000
 pub(super) const READER: Address = address!("0x00000000000000000000000000000000000000cc");
 /// Contract that adds one to a slot, and reverts.
 pub(super) const REVERTER: Address = address!("0x00000000000000000000000000000000000000dd");
+/// Contract that creates another one (CREATE2) from its input, with its value and the salt zero.
+pub(super) const FACTORY: Address = address!("0x0000000000000000000000000000000000000101");
 const MINER: Address = address!("0x00000000000000000000000000000000000000ee");
 pub(super) const NOBODY: Address = address!("0x00000000000000000000000000000000000000ff");
 const STAKER: Address = address!("0x0000000000000000000000000000000000000100");
@@ -59,6 +61,7 @@ pub(super) fn spec(is_amsterdam: bool) -> Arc<ChainSpec> {
             (COUNTER.to_string()): contract(bytes!("5f3580546001019055")),
             (READER.to_string()): contract(bytes!("5f355450")),
             (REVERTER.to_string()): contract(bytes!("5f35805460010190555f5ffd")),
+            (FACTORY.to_string()): contract(bytes!("365f5f375f365f34f55000")),
             (HISTORY_STORAGE_ADDRESS.to_string()): contract(bytes!("5f355f55")),
             (BEACON_ROOTS_ADDRESS.to_string()): contract(bytes!("425f55")),
             (WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS.to_string()): contract(bytes!("5f5450")),
@@ -112,12 +115,13 @@ fn build(chain: &mut Chain) -> BuiltBlock {
 /// Builds the next block from these transactions, as [`build`] does.
 pub(super) fn build_of(chain: &mut Chain, transactions: &[TxEnvelope]) -> BuiltBlock {
     let parent = &chain.head().header;
-    let withdrawal = Withdrawal { address: STAKER, amount: 3, ..Withdrawal::default() };
+    let withdrawals = [(STAKER, 3), (Address::repeat_byte(1), 0)]
+        .map(|(address, amount)| Withdrawal { address, amount, ..Withdrawal::default() });
     let next = NextBlock {
         timestamp: parent.timestamp + 12,
         gas_limit: parent.gas_limit,
         beneficiary: MINER,
-        withdrawals: vec![withdrawal],
+        withdrawals: withdrawals.to_vec(),
         ..NextBlock::default()
     };
     let built = chain.build(next, &TxWrites::default(), &mut |run, _, _| {

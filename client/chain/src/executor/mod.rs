@@ -58,7 +58,7 @@ pub use ending::Failed;
 pub use error::{BlockInvalid, ExecuteError, InternalError};
 pub use hashes::BlockHashes;
 pub use intrinsic::{intrinsic_gas, precompiles};
-pub use listed::{Listed, ListedBlock, Together, accesses, with_other_thread};
+pub use listed::{Elsewhere, Listed, ListedBlock, Together, accesses};
 pub use prefetch::{Foresight, Gather, IsOver, Prefetch, Prefetcher};
 pub use rewards::block_rewards;
 pub use run::{BlockRun, Executed, Executor, Included};

@@ -1,7 +1,7 @@
 //! Execution of a block whose access list is known before (EIP-7928).
 //!
 //! The list names all that the block reads and every value that it leaves. So all reads are done at once
-//! ([`ListedBlock::read`]), the final values are known ([`ListedBlock::writes`]), and so are the values before each
+//! ([`ListedBlock::read`]), the final values are known ([`ListedBlock::finish`]), and so are the values before each
 //! transaction: transactions can run at the same time ([`Transactions`]).
 //!
 //! ```text
@@ -9,6 +9,8 @@
 //! another:          └──► before the transactions ─► 1 ─► 2 ─► 3 ─► … in order, into a session ─► after them
 //! others:           └──► transactions 4, 6, 8 …, each on what the list says comes before it ─┘
 //! ```
+//!
+//! Where there is no commitment, this thread and the other one change places ([`Elsewhere`]).
 //!
 //! The list is first assumed to be right, and then compared with the execution. If all of it agrees, each transaction
 //! ran on the right values: the first one did, because only the calls before the transactions precede it; so its
@@ -19,9 +21,11 @@
 //! All of this is for blocks from Cancun on. Before, a contract with slots could destroy itself, and the list lacks
 //! those of its slots that the block did not read.
 
+mod others;
 mod transactions;
 mod view;
 
+pub(super) use others::Others;
 pub(super) use transactions::Transactions;
 
 use super::{CodeCache, codes::ready_to_run};
@@ -30,9 +34,11 @@ use alloy_primitives::{
     Address, B256, U256, keccak256,
     map::{AddressMap, B256Map, Entry},
 };
-use polytrie_state::{Access, Account, AccountChange, Known, Session, StateError, TxWrites};
+use polytrie_state::{
+    Access, Account, AccountChange, FinishedLater, HasStorage, Known, Session, StateError, TxWrites,
+};
 use revm::bytecode::Bytecode;
-use std::{panic::resume_unwind, sync::Arc, thread};
+use std::sync::Arc;
 
 /// A block's list, and the state that it names as of before the block.
 #[derive(Debug)]
@@ -61,13 +67,25 @@ polytrie_kv::debug_fields!(Listed['_] {});
 /// Options of transactions that run at the same time.
 #[derive(Clone, Copy)]
 pub struct Together<'a> {
-    /// Number of threads that run them. The calling thread is the second of them, when it has done `first`.
+    /// Number of threads that run them. One puts their results in order, and the second does `first` before.
     pub threads: usize,
-    /// Work of the calling thread, such as the commitment, before it runs transactions.
+    /// Work such as the commitment.
     pub first: &'a (dyn Fn() + Sync),
+    /// The part that does not belong to the calling thread.
+    pub elsewhere: Elsewhere,
 }
 
 polytrie_kv::debug_fields!(Together['_] { threads });
+
+/// The part of a block that another thread does. The longer one is better off on the calling thread, which has read the
+/// state, and need not wake up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// The run: the calling thread computes the commitment.
+    Run,
+    /// The commitment: the calling thread runs the block.
+    Commitment,
+}
 
 /// Returns the accounts and slots of a list, in the order of the list.
 pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {
@@ -87,8 +105,8 @@ pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {
 
 impl ListedBlock {
     /// Reads from `session`, in which nothing was written so far, all that a block with this list needs. The fees go to
-    /// `coinbase`; `delegations` says whether code can be a delegation (EIP-7702). The list must have passed
-    /// `check_access_list`.
+    /// `coinbase`; `delegations` says whether code can be a delegation (EIP-7702). `below` has the same state as the session.
+    /// The list must have passed `check_access_list`.
     ///
     /// # Errors
     ///
@@ -99,6 +117,7 @@ impl ListedBlock {
         list: Arc<Vec<AccountChanges>>,
         coinbase: Address,
         delegations: bool,
+        below: HasStorage,
     ) -> Result<Self, StateError> {
         let mut wanted = accesses(&list);
         if session.wants_hints() {
@@ -109,7 +128,7 @@ impl ListedBlock {
         }
         // The EVM always reads these accounts, even if it does not change them.
         wanted.extend([SYSTEM_ADDRESS, coinbase].map(Access::Account));
-        let mut known = Known::read(session, &wanted)?;
+        let mut known = Known::read(session, &wanted, below)?;
         let (mut places, mut given) = (AddressMap::default(), AddressMap::default());
         let mut needed = B256Map::default();
         for (place, listed) in list.iter().enumerate() {
@@ -119,14 +138,18 @@ impl ListedBlock {
             if let Some(account) = before.filter(Account::has_code) {
                 let hash = account.code_hash;
                 if let Entry::Vacant(entry) = needed.entry(hash) {
-                    let cached = codes.get(&hash, delegations).map(Ok);
-                    let code = cached.unwrap_or_else(|| {
-                        let code = known.read_code(session, hash)?;
-                        let code = ready_to_run(code, delegations);
-                        codes.insert(hash, code.clone());
-                        Ok::<_, StateError>(code)
-                    });
-                    entry.insert(code?);
+                    let code = match codes.get(&hash, delegations) {
+                        Some(code) => {
+                            known.add_code(hash, code.original_bytes());
+                            code
+                        }
+                        None => {
+                            let code = ready_to_run(known.read_code(session, hash)?, delegations);
+                            codes.insert(hash, code.clone());
+                            code
+                        }
+                    };
+                    entry.insert(code);
                 }
             }
             if !listed.code_changes.is_empty() {
@@ -140,8 +163,7 @@ impl ListedBlock {
                 given.insert(address, hashes);
             }
             // Where a contract is created, or an account is deleted, the EVM asks whether the account has storage. Only
-            // these accounts are looked up: the few blocks that ask for others run without their list, which costs
-            // less.
+            // these accounts are looked up: few blocks ask for others, such as those of creations that fail.
             if before.is_some_and(|account| account.nonce == 0 && !account.has_code())
                 && (!listed.code_changes.is_empty()
                     || listed.balance_changes.iter().any(|change| change.post_balance.is_zero()))
@@ -157,12 +179,17 @@ impl ListedBlock {
         &self.list
     }
 
-    /// Returns the changes of the block, as if it were one transaction.
+    /// Ends the session from which this was read with the values that the block leaves by its list.
     ///
     /// # Errors
     ///
-    /// Never fails because of a layer: every account of the list was read.
-    pub fn writes(&self) -> Result<TxWrites, StateError> {
+    /// Fails if the layer fails.
+    pub fn finish(&self, session: Session) -> Result<FinishedLater, StateError> {
+        session.finish_known(&self.known, &self.writes()?)
+    }
+
+    /// Returns the changes of the block, as if it were one transaction.
+    fn writes(&self) -> Result<TxWrites, StateError> {
         let changed = self.list.iter().filter(|listed| listed.has_changes());
         let accounts = changed.map(|listed| {
             let address = listed.address;
@@ -227,18 +254,4 @@ impl ListedBlock {
 /// Returns the position of the last of these ordered changes with an index of at most `index`.
 fn last_of<T>(changes: &[T], index: u64, of: impl Fn(&T) -> u64) -> Option<usize> {
     changes.partition_point(|change| of(change) <= index).checked_sub(1)
-}
-
-/// Does `work` on another thread and `own` on this one; `work` follows `own` if the system gives no thread.
-pub fn with_other_thread<T: Send>(work: &mut (dyn FnMut() -> T + Send), own: impl FnOnce()) -> T {
-    let done = thread::scope(|scope| {
-        let other = thread::Builder::new().name("listed".into());
-        let other = other.spawn_scoped(scope, &mut *work);
-        own();
-        other.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)))
-    });
-    done.unwrap_or_else(|error| {
-        tracing::debug!("a block has one thread: {error}");
-        work()
-    })
 }

@@ -2,7 +2,6 @@
 
 use std::{
     sync::{Arc, OnceLock},
-    thread,
     time::Instant,
 };
 
@@ -18,7 +17,7 @@ use alloy_primitives::Address;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::clique::coinbase;
 use polytrie_kv::EngineReads;
-use polytrie_state::{Session, StateError};
+use polytrie_state::{HasStorage, Session, StateError};
 use revm_state_hooks::HookedEvm;
 
 use super::{BlockRun, Executed};
@@ -31,7 +30,7 @@ use crate::executor::{
     database::SessionDatabase,
     environment::{context, environment},
     hints,
-    listed::{ListedBlock, Together, Transactions, with_other_thread},
+    listed::{Elsewhere, ListedBlock, Others, Together, Transactions},
     schedule::Schedule,
 };
 
@@ -43,6 +42,8 @@ pub struct Executor {
     pub(in crate::executor) amsterdam: Amsterdam,
     /// Whether access lists are made also of blocks whose fork has none.
     access_lists: bool,
+    /// Threads for blocks whose list is known, started with the first of these.
+    others: OnceLock<Others>,
 }
 
 impl Executor {
@@ -53,6 +54,7 @@ impl Executor {
             system_contracts: SystemContracts::default(),
             amsterdam: Amsterdam::default(),
             access_lists: false,
+            others: OnceLock::new(),
         }
     }
 
@@ -117,7 +119,7 @@ impl Executor {
     }
 
     /// Reads from `session`, which must be at the parent of a block and have no writes, all that the block needs
-    /// according to its access list. The list must have the form of EIP-7928.
+    /// according to its access list. `below` has the same state. The list must have the form of EIP-7928.
     ///
     /// # Errors
     ///
@@ -128,9 +130,10 @@ impl Executor {
         rules: &Rules<'_>,
         coinbase: Address,
         list: Arc<Vec<AccountChanges>>,
+        below: HasStorage,
     ) -> Result<ListedBlock, StateError> {
         let delegations = rules.is(EthereumHardfork::Prague);
-        ListedBlock::read(session, &mut self.codes, list, coinbase, delegations)
+        ListedBlock::read(session, &mut self.codes, list, coinbase, delegations, below)
     }
 
     /// Executes a block on the state of its list, its transactions at the same time. `session` must be that of the list.
@@ -145,7 +148,8 @@ impl Executor {
     ) -> Result<Executed, ExecuteError> {
         let transactions = &Transactions::new(self, &rules, hashes, &block, listed);
         let threads = together.threads.min(block.transactions.len());
-        let mut in_order = || {
+        let others = self.others(together.threads);
+        let in_order = || {
             let before = EngineReads::of_this_thread();
             let executed = self.begin(session, rules, hashes, block).and_then(|mut run| {
                 run.include_all(&block, transactions)?;
@@ -155,21 +159,23 @@ impl Executor {
             let elsewhere = Some((Instant::now(), EngineReads::of_this_thread() - before));
             executed.map(|executed| Executed { elsewhere, ..executed })
         };
-        with_other_thread(&mut in_order, || {
-            thread::scope(|scope| {
-                let start = || thread::Builder::new().name("listed".into());
-                for _ in 2..threads {
-                    if let Err(error) = start().spawn_scoped(scope, || transactions.run()) {
-                        tracing::debug!("a block has fewer threads than asked for: {error}");
-                        break;
-                    }
-                }
+        let rest = || {
+            others.helped(threads.saturating_sub(2), &|| transactions.run(), || {
                 (together.first)();
                 if threads > 1 {
                     transactions.run();
                 }
             });
-        })
+        };
+        match together.elsewhere {
+            Elsewhere::Run => others.beside(in_order, rest).0,
+            Elsewhere::Commitment => others.beside(rest, in_order).1,
+        }
+    }
+
+    /// Returns the threads beside the calling one for a block that so many threads run.
+    pub(crate) fn others(&self, threads: usize) -> Others {
+        self.others.get_or_init(|| Others::start(threads.saturating_sub(1))).clone()
     }
 
     /// Begins a block: does everything that comes before its transactions. The transactions in `block` are not run.

@@ -57,7 +57,8 @@ pub struct Executed {
     pub receipts_comparable: bool,
     /// Time of each transaction in the EVM, if transactions ran at the same time; otherwise empty.
     pub transaction_times: Vec<Duration>,
-    /// End of the run, and what its thread read from the engine, if another thread than the calling one ran it.
+    /// End of the run, and what its thread read from the engine, if the calling thread did not do all of the run and nothing
+    /// else.
     pub elsewhere: Option<(Instant, EngineReads)>,
 }
 
