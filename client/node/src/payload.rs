@@ -9,7 +9,7 @@ use alloy_rpc_types_engine::{
     CancunPayloadFields, ExecutionPayload, ExecutionPayloadSidecar, ExecutionPayloadV1,
     ExecutionPayloadV2, ExecutionPayloadV3, ExecutionPayloadV4, PraguePayloadFields,
 };
-use polytrie_chain::Candidate;
+use polytrie_chain::{Candidate, executor::Recovery};
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_consensus::decode::{BlockPart, DecodeError, decode_transactions, list_payload};
 use polytrie_state::Beside;
@@ -66,14 +66,16 @@ pub struct PayloadBlock {
     pub rlp: Bytes,
     /// RLP of the access list, if the payload has one.
     pub access_list: Option<Bytes>,
+    /// The recovery of the senders, if it has begun.
+    pub recovery: Option<Recovery>,
 }
 
 impl PayloadBlock {
     /// Returns the block as a candidate, whose senders are recovered while it is executed.
     pub fn prepare(self, spec: &ChainSpec) -> Candidate {
-        let Self { hash, block, rlp, access_list } = self;
+        let Self { hash, block, rlp, access_list, recovery } = self;
         let mut candidate = Candidate::of_payload(spec, hash, block, rlp);
-        candidate.access_list = access_list;
+        (candidate.access_list, candidate.recovery) = (access_list, recovery);
         candidate
     }
 }
@@ -126,7 +128,7 @@ pub fn block(
         _ => None,
     };
     let expected = payload.block_hash();
-    // While this thread computes the root of the transactions, another one decodes them.
+    // While this thread computes the root of the transactions, another one decodes them, and their senders are recovered.
     let transactions = payload.transactions().clone();
     let decoding = Beside::start(move || decode(&transactions));
     let block = payload
@@ -138,7 +140,7 @@ pub fn block(
         return Err(PayloadError::Invalid(reason));
     }
     let decoded = decoding.finish().unwrap_or_else(|| decode(&block.body.transactions));
-    let (transactions, list) = decoded
+    let Decoded { transactions, list, recovery } = decoded
         .map_err(|error| PayloadError::Invalid(format!("the block does not decode: {error}")))?;
     let rlp = rlp_of(&block, &list);
     let Block { header, body: BlockBody { ommers, withdrawals, .. } } = block;
@@ -149,11 +151,19 @@ pub fn block(
         let reason = "the transactions have other blobs than the call names";
         return Err(PayloadError::Invalid(reason.to_owned()));
     }
-    Ok(PayloadBlock { hash, block, rlp, access_list })
+    Ok(PayloadBlock { hash, block, rlp, access_list, recovery: Some(recovery) })
 }
 
-/// Decodes transactions in the form of payloads (EIP-2718). Returns them with the RLP of their list in a block.
-fn decode(transactions: &[Bytes]) -> Result<(Vec<TxEnvelope>, Vec<u8>), DecodeError> {
+/// The transactions of a payload.
+struct Decoded {
+    transactions: Vec<TxEnvelope>,
+    /// RLP of their list in a block.
+    list: Vec<u8>,
+    recovery: Recovery,
+}
+
+/// Decodes transactions in the form of payloads (EIP-2718), and begins to recover their senders.
+fn decode(transactions: &[Bytes]) -> Result<Decoded, DecodeError> {
     // A transaction without a type is a list in the block too; any other becomes a string.
     let is_list = |tx: &Bytes| tx.first().is_some_and(|first| *first >= EMPTY_LIST_CODE);
     for (index, tx) in transactions.iter().enumerate().filter(|(_, tx)| is_list(tx)) {
@@ -169,7 +179,9 @@ fn decode(transactions: &[Bytes]) -> Result<(Vec<TxEnvelope>, Vec<u8>), DecodeEr
             false => tx.encode(&mut rlp),
         }
     }
-    Ok((decode_transactions(&rlp)?, rlp))
+    let transactions = decode_transactions(&rlp)?;
+    let recovery = Recovery::begin(&transactions);
+    Ok(Decoded { transactions, list: rlp, recovery })
 }
 
 /// Encodes a block, given the RLP of its list of transactions.

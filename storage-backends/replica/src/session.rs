@@ -120,9 +120,6 @@ impl LayerSession for ReplicaSession {
 
     /// Keeps the block on the executing thread, for now at least.
     fn cores_are_busy(&mut self) {
-        if self.core.side.readers.is_slow() {
-            return;
-        }
         // The end of the block reports a worker that has ended.
         let _ = self.core.side.bring_home();
         self.hinted = false;

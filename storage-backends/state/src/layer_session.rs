@@ -57,8 +57,8 @@ pub trait LayerSession: Debug + Send {
         Wants::default()
     }
 
-    /// Says that all cores have other work while the block runs, so that threads of the layer would only take time from
-    /// it. Called before the first read, or never. No result depends on it.
+    /// Says that all cores have other work for now, so that threads of the layer would only take time from the block. Called
+    /// before the first read, or never, and not if [`Wants::slow`] is set. No result depends on it.
     fn cores_are_busy(&mut self) {}
 
     /// Announces that a part of the state will be touched soon. Must return at once and must not fail.

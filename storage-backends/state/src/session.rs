@@ -85,9 +85,12 @@ impl Session {
         }
     }
 
-    /// Says that all cores have other work, such as recovering the senders of this block: the layer gets its writes at the
-    /// end of the block, or some time after [`Self::cores_are_free`]. Must be called before the first read.
+    /// Says that all cores have other work, such as recovering the senders of this block. If reads are fast, the layer gets
+    /// no writes before [`Self::cores_are_free`] then. Must be called before the first read.
     pub fn cores_are_busy(&mut self) {
+        if self.is_slow {
+            return;
+        }
         self.cores_busy = true;
         self.cache.layer.cores_are_busy();
         let Wants { hints, slow, writes_from } = self.cache.layer.wants();
