@@ -215,7 +215,7 @@ impl RainCore {
         Ok(commitment)
     }
 
-    /// Begins a block on the head, and a checkpoint of the head if one is due. Returns the block and the head.
+    /// Begins a block on the head. Returns the block and the head.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<(Proposal<RainChange>, Arc<Version>)> {
         let proposal = self.lifecycle.begin(RainChange::of(self))?;
         let mut work = self.work.lock();
@@ -231,20 +231,20 @@ impl RainCore {
         writes: &WriteSet,
     ) -> Result<Outcome> {
         let shared = proposal.change.shared.clone();
-        let mut undo = None;
+        // A version that the record alone cannot restore stays as it is.
+        let (mut undo, mut back) = (Vec::new(), None);
         if shared.options.undo {
             let store = &shared.source.store;
             let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
                 parent.visit_slots(store, account, &B256::ZERO, visit)
             };
-            undo = Some(UndoRecord::of(writes, (store, number), slots)?);
+            let record = UndoRecord::of(writes, (store, number), slots)?;
+            undo = record.encode();
+            back = record.is_whole().then(|| undo.clone());
         }
         proposal.check()?;
         // A reader of the head waits for this lock until the undo record of the block is in place.
         let mut work = shared.work.lock();
-        // A version that the record alone cannot restore stays as it is.
-        let back = undo.as_ref().filter(|undo| undo.is_whole()).map(UndoRecord::encode);
-        let undo = undo.map(|undo| undo.encode()).unwrap_or_default();
         if back.is_some() {
             shared.head.write().state = HeadState::Ahead(None);
         }
@@ -303,7 +303,7 @@ impl RainCore {
     /// Starts a checkpoint of the head, if one is due.
     fn begin_checkpoint(&self, work: &mut Work, head: &Version) {
         let (Some(shard), Some(workers)) = (due_after(head.seq), &self.workers) else { return };
-        // A block that follows a void one may begin on the same head, whose checkpoint has been started.
+        // The checkpoint was started with the head, unless that was opened.
         if work.underway.iter().any(|underway| underway.shard == shard) {
             return;
         }
@@ -365,6 +365,8 @@ impl RainCore {
                 self.source.touches.set_measured(shard, kept);
             }
         }
+        // Blocks may come seconds apart, and then the checkpoint is done before the next one.
+        self.begin_checkpoint(&mut work, &version);
         *self.head.write() = version.into();
     }
 
