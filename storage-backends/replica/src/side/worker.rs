@@ -289,12 +289,7 @@ impl Worker {
 
     /// Returns a slot of an account with this storage root as the tries have it; `None` if they do not answer. A path that
     /// is not in memory is read, unless the store is slow.
-    pub(super) fn slot(
-        &mut self,
-        account: &B256,
-        root: B256,
-        slot: &B256,
-    ) -> Result<Option<U256>> {
+    pub(super) fn slot(&mut self, account: &B256, root: B256, slot: &B256) -> Result<Option<U256>> {
         if self.failure.is_some() || self.source.is_slow() {
             return Ok(None);
         }
