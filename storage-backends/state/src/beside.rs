@@ -6,9 +6,14 @@ use std::{
     panic::resume_unwind,
     sync::{
         Arc,
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Receiver, RecvError, Sender, TryRecvError, channel},
     },
+    thread,
+    time::{Duration, Instant},
 };
+
+/// Time that a thread needs to go to sleep and wake up again, about.
+pub const WAKE_UP: Duration = Duration::from_micros(50);
 
 /// A piece of work for another thread that the caller need not wait for: all threads may be busy with something that
 /// takes longer, such as recovering the senders of the next blocks.
@@ -44,11 +49,24 @@ impl<T: Send + 'static> Beside<T> {
         if self.waiting.lock().take().is_some() {
             return None;
         }
-        match self.result.recv() {
+        match self.wait() {
             Ok(Ok(result)) => Some(result),
             Ok(Err(said)) => resume_unwind(Box::new(said.to_string())),
             // The thread sends a result before it drops the sender.
             Err(_) => None,
+        }
+    }
+
+    /// Waits for the result. It mostly comes before this thread could have slept.
+    fn wait(&self) -> Result<Result<T, Panicked>, RecvError> {
+        let start = Instant::now();
+        loop {
+            match self.result.try_recv() {
+                Ok(result) => return Ok(result),
+                Err(TryRecvError::Disconnected) => return Err(RecvError),
+                Err(TryRecvError::Empty) if start.elapsed() < WAKE_UP => thread::yield_now(),
+                Err(TryRecvError::Empty) => return self.result.recv(),
+            }
         }
     }
 }
@@ -58,10 +76,7 @@ polytrie_kv::debug_fields!([T] Beside[T] {});
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{
-        sync::atomic::{AtomicBool, AtomicU32, Ordering},
-        thread,
-    };
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     #[test]
     fn work_is_done_once_or_never() {
