@@ -128,9 +128,15 @@ pub fn block(
         _ => None,
     };
     let expected = payload.block_hash();
-    // While this thread computes the root of the transactions, another one decodes them, and their senders are recovered.
+    // While this thread computes the root of the transactions, another one decodes them and begins to recover their senders.
     let transactions = payload.transactions().clone();
-    let decoding = Beside::start(move || decode(&transactions));
+    let decoding = Beside::start_and_go_on(move || match decode(&transactions) {
+        Ok(decoded) => {
+            let (recovery, rest) = Recovery::begin_in_pool(&decoded.0);
+            (Ok((decoded, Some(recovery))), rest)
+        }
+        Err(error) => (Err(error), Box::new(|| ()) as Box<dyn FnOnce() + Send>),
+    });
     let block = payload
         .into_block_with_sidecar_raw(&sidecar)
         .map_err(|error| PayloadError::Invalid(error.to_string()))?;
@@ -139,8 +145,9 @@ pub fn block(
         let reason = format!("the payload makes a block with the hash {hash}, not {expected}");
         return Err(PayloadError::Invalid(reason));
     }
-    let decoded = decoding.finish().unwrap_or_else(|| decode(&block.body.transactions));
-    let Decoded { transactions, list, recovery } = decoded
+    let decode_here = || decode(&block.body.transactions).map(|decoded| (decoded, None));
+    let decoded = decoding.finish().unwrap_or_else(decode_here);
+    let ((transactions, list), recovery) = decoded
         .map_err(|error| PayloadError::Invalid(format!("the block does not decode: {error}")))?;
     let rlp = rlp_of(&block, &list);
     let Block { header, body: BlockBody { ommers, withdrawals, .. } } = block;
@@ -151,19 +158,11 @@ pub fn block(
         let reason = "the transactions have other blobs than the call names";
         return Err(PayloadError::Invalid(reason.to_owned()));
     }
-    Ok(PayloadBlock { hash, block, rlp, access_list, recovery: Some(recovery) })
+    Ok(PayloadBlock { hash, block, rlp, access_list, recovery })
 }
 
-/// The transactions of a payload.
-struct Decoded {
-    transactions: Vec<TxEnvelope>,
-    /// RLP of their list in a block.
-    list: Vec<u8>,
-    recovery: Recovery,
-}
-
-/// Decodes transactions in the form of payloads (EIP-2718), and begins to recover their senders.
-fn decode(transactions: &[Bytes]) -> Result<Decoded, DecodeError> {
+/// Decodes transactions in the form of payloads (EIP-2718). Returns them with the RLP of their list in a block.
+fn decode(transactions: &[Bytes]) -> Result<(Vec<TxEnvelope>, Vec<u8>), DecodeError> {
     // A transaction without a type is a list in the block too; any other becomes a string.
     let is_list = |tx: &Bytes| tx.first().is_some_and(|first| *first >= EMPTY_LIST_CODE);
     for (index, tx) in transactions.iter().enumerate().filter(|(_, tx)| is_list(tx)) {
@@ -179,9 +178,7 @@ fn decode(transactions: &[Bytes]) -> Result<Decoded, DecodeError> {
             false => tx.encode(&mut rlp),
         }
     }
-    let transactions = decode_transactions(&rlp)?;
-    let recovery = Recovery::begin(&transactions);
-    Ok(Decoded { transactions, list: rlp, recovery })
+    Ok((decode_transactions(&rlp)?, rlp))
 }
 
 /// Encodes a block, given the RLP of its list of transactions.

@@ -24,21 +24,41 @@ pub struct Beside<T> {
 }
 
 /// The work, and the channel for its result.
-type Work<T> = (Box<dyn FnOnce() -> T + Send>, Sender<Result<T, Panicked>>);
+type Work<T> = (Box<dyn FnOnce() -> (T, Rest) + Send>, Sender<Result<T, Panicked>>);
+
+/// What a thread goes on with when it has sent a result.
+type Rest = Box<dyn FnOnce()>;
 
 impl<T: Send + 'static> Beside<T> {
     /// Offers the work to the thread pool.
     pub fn start(work: impl FnOnce() -> T + Send + 'static) -> Self {
+        Self::start_and_go_on(move || (work(), || ()))
+    }
+
+    /// Does as [`Self::start`]. The thread that has done the work goes on with what comes with the result, which is on its
+    /// way meanwhile: so no other thread has to wake up for that.
+    pub fn start_and_go_on<R: FnOnce() + 'static>(
+        work: impl FnOnce() -> (T, R) + Send + 'static,
+    ) -> Self {
         let (sender, result) = channel();
+        let work = move || {
+            let (result, rest) = work();
+            (result, Box::new(rest) as Rest)
+        };
         let waiting: Arc<Mutex<Option<Work<T>>>> =
             Arc::new(Mutex::new(Some((Box::new(work), sender))));
         let taken = waiting.clone();
         rayon::spawn(move || {
             let work = taken.lock().take();
-            if let Some((work, sender)) = work {
-                // The caller may have dropped the receiver.
-                let _ = sender.send(caught(work));
-            }
+            let Some((work, sender)) = work else { return };
+            let (result, rest) = match caught(work) {
+                Ok((result, rest)) => (Ok(result), Some(rest)),
+                Err(said) => (Err(said), None),
+            };
+            // The caller may have dropped the receiver.
+            let _ = sender.send(result);
+            // No caller waits for the rest.
+            drop(rest.map(caught));
         });
         Self { waiting, result }
     }
@@ -94,6 +114,28 @@ mod tests {
             }
             assert_eq!(begun.load(Ordering::Relaxed), finished);
         }
+    }
+
+    #[test]
+    fn what_comes_after_a_result_is_not_waited_for() {
+        let (end, ended) = channel();
+        let (go, may_go) = channel();
+        let work = Beside::start_and_go_on(move || {
+            (7, move || {
+                may_go.recv().expect("the test goes on");
+                end.send(()).expect("the test waits");
+            })
+        });
+        let result = loop {
+            // A thread that has begun the work cannot be stopped any more.
+            if work.waiting.lock().is_none() {
+                break work.finish();
+            }
+            thread::yield_now();
+        };
+        assert_eq!(result, Some(7));
+        go.send(()).expect("the thread waits");
+        ended.recv().expect("the thread goes on");
     }
 
     #[test]

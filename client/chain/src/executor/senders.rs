@@ -90,17 +90,31 @@ struct Recovering {
 impl Recovery {
     /// Begins to recover the senders of `transactions` on all cores but that of the caller.
     pub fn begin(transactions: &[TxEnvelope]) -> Self {
+        let (recovery, rest) = Self::begin_in_pool(transactions);
+        if transactions.len() > 1 && rayon::current_num_threads() > 1 {
+            rayon::spawn(rest);
+        }
+        recovery
+    }
+
+    /// Does as [`Self::begin`] for a thread of the pool, which has to go on with the returned work.
+    pub fn begin_in_pool(transactions: &[TxEnvelope]) -> (Self, Box<dyn FnOnce() + Send>) {
         let senders = InOrder::new(transactions.len());
         let shared = Arc::new(Recovering { transactions: transactions.to_vec(), senders });
-        for _ in 1..rayon::current_num_threads().min(transactions.len()) {
+        let recover = || {
             let shared = Arc::downgrade(&shared);
-            let recover = move || {
-                while shared.upgrade().is_some_and(|shared| shared.recover_next()) {}
-            };
             // A sender whose recovery has panicked is recovered again by the thread that needs it, which panics, too.
-            rayon::spawn(move || drop(caught(recover)));
+            move || {
+                drop(caught(
+                    || while shared.upgrade().is_some_and(|shared| shared.recover_next()) {},
+                ));
+            }
+        };
+        for _ in 2..rayon::current_num_threads().min(transactions.len()) {
+            rayon::spawn(recover());
         }
-        Self(shared)
+        let rest = Box::new(recover());
+        (Self(shared), rest)
     }
 
     /// Passes the senders to `work` before they are all there. The calling thread recovers senders too: those that `work`
