@@ -9,7 +9,7 @@ use alloy_rpc_types_engine::{
     CancunPayloadFields, ExecutionPayload, ExecutionPayloadSidecar, ExecutionPayloadV1,
     ExecutionPayloadV2, ExecutionPayloadV3, ExecutionPayloadV4, PraguePayloadFields,
 };
-use polytrie_chain::{Candidate, executor::Recovery};
+use polytrie_chain::{Candidate, executor::Recovery, transactions_root};
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_consensus::decode::{BlockPart, DecodeError, decode_transactions, list_payload};
 use polytrie_state::Beside;
@@ -137,8 +137,9 @@ pub fn block(
         }
         Err(error) => (Err(error), Box::new(|| ()) as Box<dyn FnOnce() + Send>),
     });
+    let root = transactions_root(payload.transactions());
     let block = payload
-        .into_block_with_sidecar_raw(&sidecar)
+        .into_block_with_sidecar_raw_with_transactions_root(&sidecar, root)
         .map_err(|error| PayloadError::Invalid(error.to_string()))?;
     let hash = block.header.hash_slow();
     if hash != expected {
