@@ -254,6 +254,7 @@ mod tests {
     };
     use alloy_eips::Encodable2718;
     use alloy_primitives::{Address, Signature, hex};
+    use polytrie_chain::executor::recover_senders;
     use polytrie_chainspec::Forks;
     use serde_json::json;
 
@@ -302,6 +303,9 @@ mod tests {
             polytrie_consensus::check_body_roots(&made.block).unwrap();
             let found = made.block.body.transactions.iter().map(Encodable2718::encoded_2718);
             assert!(found.eq(transactions));
+            let candidate = made.prepare(&spec());
+            let senders = recover_senders(&candidate.block.body.transactions).unwrap();
+            assert_eq!(candidate.senders(), Ok(&senders[..]));
         }
     }
 
