@@ -19,8 +19,6 @@ use std::{cell::Cell, mem, sync::Arc};
 const BESIDE_FROM: usize = 128;
 /// Number of changes from which on more than one other thread helps.
 const PARALLEL_FROM: usize = 2_048;
-/// Number of the root's children that one thread takes at a time.
-const PORTION_CHILDREN: usize = 2;
 /// Number of levels whose memory a thread keeps for the next root, and the largest number of nodes in a kept level.
 const SPARE_LEVELS: usize = 32;
 const SPARE_VISITS: usize = 4_096;
@@ -113,7 +111,8 @@ impl<V: LeafValue> Trie<V> {
         let mut top = vec![root];
         let children = self.arena.expand(&mut top, save, Vec::new());
         let threads = if changes < PARALLEL_FROM { 2 } else { rayon::current_num_threads() };
-        let portions = children.chunks(PORTION_CHILDREN).map(<[Visit]>::to_vec).enumerate();
+        // A thread waits at the end for the last portion of another one, so they are small.
+        let portions = children.into_iter().map(|child| vec![child]).enumerate();
         let portions = Mutex::new(portions.collect());
         let shared = Arc::new(Shared { arena: mem::take(&mut self.arena), portions });
         let helpers: Vec<_> = (1..threads)
@@ -151,7 +150,7 @@ impl<V: LeafValue> Trie<V> {
 /// The portions of a trie that several threads hash.
 struct Shared<V> {
     arena: Arena<V>,
-    /// The portions, each with its place in the order: neighbours among the children of the root.
+    /// The portions, each with its place in the order: a child of the root.
     portions: Mutex<Vec<(usize, Vec<Visit>)>>,
 }
 
