@@ -264,6 +264,7 @@ impl Storages {
             }
         } else {
             if end {
+                part.rows = source.store().batch();
                 part.rows.reserve(SMALL_BLOCK.0, SMALL_BLOCK.1);
             }
             for job in &mut jobs {
