@@ -1,9 +1,7 @@
 //! A block before its insertion, and the result of the insertion.
 
 use super::error::{InsertError, InvalidBlock, InvalidReason};
-use crate::executor::{
-    SenderError, Senders, recover_authorities, recover_beside, recover_in_parallel, recover_senders,
-};
+use crate::executor::{Recovery, SenderError, Senders, recover_authorities, recover_senders};
 use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -35,6 +33,8 @@ pub struct Candidate {
     pub(super) signers: Option<Vec<u8>>,
     /// Senders of the transactions; not set as long as they are not recovered.
     pub(super) senders: OnceLock<Result<Vec<Address>, SenderError>>,
+    /// The recovery of the senders, if it has begun.
+    pub recovery: Option<Recovery>,
     /// Accounts whose code the transactions may set (EIP-7702), as a hint; not set as long as they are not recovered.
     pub(super) authorities: OnceLock<Vec<Address>>,
     /// Accounts and slots that an execution ahead of the block has touched, as a hint.
@@ -128,6 +128,7 @@ impl Candidate {
             coinbase: Ok(Address::ZERO),
             signers: None,
             senders: OnceLock::new(),
+            recovery: None,
             authorities: OnceLock::new(),
             accesses: Vec::new(),
             access_list: None,
@@ -147,16 +148,23 @@ impl Candidate {
         let known = match self.senders.get() {
             Some(known) => known,
             None => {
-                let senders = recover_in_parallel(&self.block.body.transactions);
+                let (senders, ()) = self.recovery().beside(|_| ());
                 self.senders.get_or_init(|| senders)
             }
         };
         known.as_deref()
     }
 
+    /// Returns the recovery of the senders, which begins now if it has not begun.
+    fn recovery(&self) -> Recovery {
+        let begin = || Recovery::begin(&self.block.body.transactions);
+        self.recovery.clone().unwrap_or_else(begin)
+    }
+
     /// Replaces the senders by those that the caller knows.
     pub fn set_senders(&mut self, senders: Vec<Address>) {
         self.senders = OnceLock::from(Ok(senders));
+        self.recovery = None;
     }
 
     /// Passes the senders to `work`; if they are not recovered yet, while they are being recovered. A transaction
@@ -169,7 +177,7 @@ impl Candidate {
             let known = known.as_ref().map_err(|error| self.invalid(error.clone()))?;
             return work(Senders::known(known));
         }
-        let (senders, done) = recover_beside(&self.block.body.transactions, work);
+        let (senders, done) = self.recovery().beside(work);
         match self.senders.get_or_init(|| senders) {
             Ok(_) => done,
             Err(error) => Err(self.invalid(error.clone())),

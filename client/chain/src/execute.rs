@@ -4,7 +4,7 @@
 use super::{
     candidate::{BlockStats, Candidate},
     error::{InsertError, executed},
-    receipts_root::receipts_root,
+    ordered_root::receipts_root,
 };
 use crate::executor::{BlockHashes, BlockToExecute, Executed, Executor, Listed, accesses};
 use alloy_consensus::ReceiptEnvelope;

@@ -9,7 +9,7 @@ use alloy_rpc_types_engine::{
     CancunPayloadFields, ExecutionPayload, ExecutionPayloadSidecar, ExecutionPayloadV1,
     ExecutionPayloadV2, ExecutionPayloadV3, ExecutionPayloadV4, PraguePayloadFields,
 };
-use polytrie_chain::Candidate;
+use polytrie_chain::{Candidate, executor::Recovery, transactions_root};
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_consensus::decode::{BlockPart, DecodeError, decode_transactions, list_payload};
 use polytrie_state::Beside;
@@ -66,14 +66,16 @@ pub struct PayloadBlock {
     pub rlp: Bytes,
     /// RLP of the access list, if the payload has one.
     pub access_list: Option<Bytes>,
+    /// The recovery of the senders, if it has begun.
+    pub recovery: Option<Recovery>,
 }
 
 impl PayloadBlock {
     /// Returns the block as a candidate, whose senders are recovered while it is executed.
     pub fn prepare(self, spec: &ChainSpec) -> Candidate {
-        let Self { hash, block, rlp, access_list } = self;
+        let Self { hash, block, rlp, access_list, recovery } = self;
         let mut candidate = Candidate::of_payload(spec, hash, block, rlp);
-        candidate.access_list = access_list;
+        (candidate.access_list, candidate.recovery) = (access_list, recovery);
         candidate
     }
 }
@@ -126,19 +128,27 @@ pub fn block(
         _ => None,
     };
     let expected = payload.block_hash();
-    // While this thread computes the root of the transactions, another one decodes them.
+    // While this thread computes the root of the transactions, another one decodes them and begins to recover their senders.
     let transactions = payload.transactions().clone();
-    let decoding = Beside::start(move || decode(&transactions));
+    let decoding = Beside::start_and_go_on(move || match decode(&transactions) {
+        Ok(decoded) => {
+            let (recovery, rest) = Recovery::begin_in_pool(&decoded.0);
+            (Ok((decoded, Some(recovery))), rest)
+        }
+        Err(error) => (Err(error), Box::new(|| ()) as Box<dyn FnOnce() + Send>),
+    });
+    let root = transactions_root(payload.transactions());
     let block = payload
-        .into_block_with_sidecar_raw(&sidecar)
+        .into_block_with_sidecar_raw_with_transactions_root(&sidecar, root)
         .map_err(|error| PayloadError::Invalid(error.to_string()))?;
     let hash = block.header.hash_slow();
     if hash != expected {
         let reason = format!("the payload makes a block with the hash {hash}, not {expected}");
         return Err(PayloadError::Invalid(reason));
     }
-    let decoded = decoding.finish().unwrap_or_else(|| decode(&block.body.transactions));
-    let (transactions, list) = decoded
+    let decode_here = || decode(&block.body.transactions).map(|decoded| (decoded, None));
+    let decoded = decoding.finish().unwrap_or_else(decode_here);
+    let ((transactions, list), recovery) = decoded
         .map_err(|error| PayloadError::Invalid(format!("the block does not decode: {error}")))?;
     let rlp = rlp_of(&block, &list);
     let Block { header, body: BlockBody { ommers, withdrawals, .. } } = block;
@@ -149,7 +159,7 @@ pub fn block(
         let reason = "the transactions have other blobs than the call names";
         return Err(PayloadError::Invalid(reason.to_owned()));
     }
-    Ok(PayloadBlock { hash, block, rlp, access_list })
+    Ok(PayloadBlock { hash, block, rlp, access_list, recovery })
 }
 
 /// Decodes transactions in the form of payloads (EIP-2718). Returns them with the RLP of their list in a block.
@@ -244,6 +254,7 @@ mod tests {
     };
     use alloy_eips::Encodable2718;
     use alloy_primitives::{Address, Signature, hex};
+    use polytrie_chain::executor::recover_senders;
     use polytrie_chainspec::Forks;
     use serde_json::json;
 
@@ -292,6 +303,9 @@ mod tests {
             polytrie_consensus::check_body_roots(&made.block).unwrap();
             let found = made.block.body.transactions.iter().map(Encodable2718::encoded_2718);
             assert!(found.eq(transactions));
+            let candidate = made.prepare(&spec());
+            let senders = recover_senders(&candidate.block.body.transactions).unwrap();
+            assert_eq!(candidate.senders(), Ok(&senders[..]));
         }
     }
 

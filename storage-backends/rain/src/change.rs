@@ -18,8 +18,6 @@ pub(crate) type Logs = Vec<(usize, Vec<ShardWrite>, Lost)>;
 const BESIDE_FROM: u64 = 64;
 /// Number of keys from which every core helps.
 const PARALLEL_FROM: u64 = 1_024;
-/// Number of shards that a thread takes at a time: nodes are hashed eight at a time, and the upper levels have few.
-const PORTION: usize = 2;
 
 /// Makes the version after a change, and the writes that each shard is to log. Nodes of `from` that no other version
 /// shares are changed in place. Other threads help, if they have time.
@@ -46,7 +44,8 @@ pub(crate) fn change(
         BESIDE_FROM..PARALLEL_FROM => 2,
         PARALLEL_FROM.. => rayon::current_num_threads(),
     };
-    let portion = if threads == 1 { SHARD_COUNT } else { PORTION };
+    // Nodes of several shards are hashed together, but a thread waits at the end for the last portion of another one.
+    let portion = if threads == 1 { SHARD_COUNT } else { 1 };
     // One contract may have most of the keys. Jobs are taken from the end, so the largest are started first.
     jobs.sort_by_key(|job| job.keys);
     let jobs = Arc::new(Mutex::new(jobs));

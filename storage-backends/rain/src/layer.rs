@@ -64,7 +64,7 @@ impl StateLayer for RainLayer {
 
     fn reader(&self) -> Result<Arc<dyn StateReader>> {
         self.shared.lifecycle.ready()?;
-        Ok(Arc::new(self.shared.reader()?))
+        Ok(self.shared.head_reader())
     }
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {

@@ -5,7 +5,7 @@
 //! they are asked for. The trie is split by the first nibble of the hashed address into 16 shards, each with versions,
 //! a log and checkpoints of its own; the top levels stay in memory. The README of this crate draws it.
 //!
-//! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
+//! - `layer.rs`, `session.rs`, `reader.rs`, `unread.rs`: the seam,
 //! - `shared.rs`, `version.rs`: the head and how it moves, and the state after one block,
 //! - `change.rs`, `shard.rs`: the effect of a change on the state, and on one shard of it,
 //! - `workers.rs`, `touches.rs`: the worker threads, and the count of bytes that come into memory,
@@ -34,6 +34,7 @@ mod shared;
 mod state;
 mod stateless;
 mod touches;
+mod unread;
 mod version;
 mod witness;
 mod workers;

@@ -6,7 +6,7 @@
 
 use crate::LOG;
 use alloy_primitives::{B256, U256};
-use alloy_rlp::{RlpDecodable, RlpEncodable};
+use alloy_rlp::{Encodable, Header, RlpDecodable, RlpEncodable};
 use polytrie_kv::{Batch, KeyRange, Read, append_checksum, strip_checksum};
 use polytrie_state::{Account, AccountWrite, Result, corrupt, each_row};
 
@@ -70,10 +70,29 @@ pub(crate) struct LogRow {
     pub(crate) writes: Vec<ShardWrite>,
 }
 
+impl LogRow {
+    /// Encodes the row.
+    fn encoded(&self) -> Vec<u8> {
+        // Written first, the writes give the lengths of the lists around them. To compute those would take as long.
+        let room = self.writes.iter().map(|write| 120 + 70 * write.slot_count()).sum();
+        let mut writes = Vec::with_capacity(room);
+        self.writes.iter().for_each(|write| write.encode(&mut writes));
+        let list = Header { list: true, payload_length: writes.len() };
+        let payload_length = self.before.length() + list.length_with_payload();
+        let row = Header { list: true, payload_length };
+        let mut out = Vec::with_capacity(row.length_with_payload());
+        row.encode(&mut out);
+        self.before.encode(&mut out);
+        list.encode(&mut out);
+        out.extend_from_slice(&writes);
+        out
+    }
+}
+
 /// Adds the row of a change to the log of a shard.
 pub(crate) fn write(batch: &mut Batch, shard: usize, seq: u64, content: &LogRow) {
     let key = key(shard, seq);
-    let mut row = alloy_rlp::encode(content);
+    let mut row = content.encoded();
     append_checksum(&key, &mut row);
     batch.put(LOG, &key, &row);
 }
@@ -140,7 +159,8 @@ mod tests {
         let slots = [(B256::repeat_byte(2), U256::from(7))].into_iter();
         let write = ShardWrite::new(B256::repeat_byte(1), Some(account), false, slots);
         let content = LogRow { before: 4, writes: vec![write] };
-        let (key, mut row) = (key(1, 9), alloy_rlp::encode(&content));
+        let (key, mut row) = (key(1, 9), content.encoded());
+        assert_eq!(row, alloy_rlp::encode(&content));
         append_checksum(&key, &mut row);
         let (seq, read) = decode(&key, &row).expect("a sound row");
         assert_eq!((seq, read.before, &read.writes), (9, 4, &content.writes));

@@ -63,7 +63,15 @@ impl RainSession {
 
 impl LayerSession for RainSession {
     fn wants(&self) -> Wants {
-        self.announced.wants()
+        match self.announced.is_open() {
+            true => self.announced.wants(),
+            false => Wants::default(),
+        }
+    }
+
+    /// Reads nothing ahead.
+    fn cores_are_busy(&mut self) {
+        self.announced.close();
     }
 
     fn hint(&mut self, access: Access) {

@@ -11,6 +11,7 @@ use crate::{
     shard::Lost,
     state::{State, read_state},
     touches::Source,
+    unread::{HeadReader, Unread},
     version::{Part, Version},
     workers::{Awaited, Workers},
 };
@@ -72,6 +73,7 @@ struct Work {
     written: [u64; SHARD_COUNT],
     /// Checkpoints that are not in the store yet, in the order in which they were started and will be written.
     underway: VecDeque<Underway>,
+    unread: Unread,
 }
 
 impl Work {
@@ -206,6 +208,7 @@ impl RainCore {
     pub(crate) fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         let mut work = self.work.lock();
         self.lifecycle.fillable()?;
+        self.hold_all(&work.unread);
         load::load(&self.source.store, accounts)?;
         let State { version, shards } = read_state(&self.source.noted())?;
         let commitment = Commitment::state_root(version.root);
@@ -215,7 +218,7 @@ impl RainCore {
         Ok(commitment)
     }
 
-    /// Begins a block on the head, and a checkpoint of the head if one is due. Returns the block and the head.
+    /// Begins a block on the head. Returns the block and the head.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<(Proposal<RainChange>, Arc<Version>)> {
         let proposal = self.lifecycle.begin(RainChange::of(self))?;
         let mut work = self.work.lock();
@@ -231,20 +234,20 @@ impl RainCore {
         writes: &WriteSet,
     ) -> Result<Outcome> {
         let shared = proposal.change.shared.clone();
-        let mut undo = None;
+        // A version that the record alone cannot restore stays as it is.
+        let (mut undo, mut back) = (Vec::new(), None);
         if shared.options.undo {
             let store = &shared.source.store;
             let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
                 parent.visit_slots(store, account, &B256::ZERO, visit)
             };
-            undo = Some(UndoRecord::of(writes, (store, number), slots)?);
+            let record = UndoRecord::of(writes, (store, number), slots)?;
+            undo = record.encode();
+            back = record.is_whole().then(|| undo.clone());
         }
         proposal.check()?;
         // A reader of the head waits for this lock until the undo record of the block is in place.
         let mut work = shared.work.lock();
-        // A version that the record alone cannot restore stays as it is.
-        let back = undo.as_ref().filter(|undo| undo.is_whole()).map(UndoRecord::encode);
-        let undo = undo.map(|undo| undo.encode()).unwrap_or_default();
         if back.is_some() {
             shared.head.write().state = HeadState::Ahead(None);
         }
@@ -288,22 +291,32 @@ impl RainCore {
                 return Err(StateError::Protocol(error));
             }
         };
-        let writes = UndoRecord::decode(back)?.into_writes();
-        let (mut version, _) = change(&self.changes, Version::clone(after), &writes, after.seq)?;
-        version.seq = after.seq - 1;
-        if version.root != head.root {
-            let reason = "the way back from a block does not lead to the state before it";
-            return Err(self.lifecycle.poison(StateError::Protocol(reason)));
-        }
-        let version = Arc::new(version);
+        let version = self.expect(self.before(after, back)?, head.root)?;
         head.state = HeadState::Here(version.clone());
         Ok(version)
+    }
+
+    /// Returns the version before another one, to which an undo record leads.
+    fn before(&self, after: &Version, back: &[u8]) -> Result<Arc<Version>> {
+        let writes = UndoRecord::decode(back)?.into_writes();
+        let (mut version, _) = change(&self.changes, after.clone(), &writes, after.seq)?;
+        version.seq = after.seq - 1;
+        Ok(Arc::new(version))
+    }
+
+    /// Checks that a version to which undo records have led has the root of that state.
+    fn expect(&self, version: Arc<Version>, root: B256) -> Result<Arc<Version>> {
+        if version.root == root {
+            return Ok(version);
+        }
+        let reason = "the way back from a block does not lead to the state before it";
+        Err(self.lifecycle.poison(StateError::Protocol(reason)))
     }
 
     /// Starts a checkpoint of the head, if one is due.
     fn begin_checkpoint(&self, work: &mut Work, head: &Version) {
         let (Some(shard), Some(workers)) = (due_after(head.seq), &self.workers) else { return };
-        // A block that follows a void one may begin on the same head, whose checkpoint has been started.
+        // The checkpoint was started with the head, unless that was opened.
         if work.underway.iter().any(|underway| underway.shard == shard) {
             return;
         }
@@ -342,12 +355,13 @@ impl RainCore {
     fn settle(&self, finished: FinishedChange) {
         let FinishedChange { mut version, logged, checkpoint } = finished;
         let mut work = self.work.lock();
-        {
+        let back = match &mut self.head.write().state {
             // From then on nothing else shares the version.
-            let mut head = self.head.write();
-            if matches!(head.state, HeadState::Ahead(_)) {
-                head.state = HeadState::Ahead(None);
-            }
+            HeadState::Ahead(way_back) => way_back.take().map(|(_, back)| back),
+            HeadState::Here(_) => None,
+        };
+        if back.is_none() {
+            self.hold_all(&work.unread);
         }
         for (shard, keys, lost) in logged {
             work.logged[shard] = version.seq;
@@ -365,7 +379,12 @@ impl RainCore {
                 self.source.touches.set_measured(shard, kept);
             }
         }
+        // Blocks may come seconds apart, and then the checkpoint is done before the next one.
+        self.begin_checkpoint(&mut work, &version);
         *self.head.write() = version.into();
+        if let Some(reader) = work.unread.moved(back) {
+            let _ = self.hold_of(&work.unread, &reader);
+        }
     }
 
     /// Drops nodes from memory until half of the cache is free, if it may be full. A layer that only reads has no blocks that
@@ -429,18 +448,49 @@ impl RainCore {
         bytes
     }
 
+    /// Returns a reader of the head, which holds the head.
     pub(crate) fn reader(&self) -> Result<RainReader> {
-        let reader = |version: &Arc<Version>| RainReader {
-            version: version.clone(),
-            rows: self.source.store.snapshot(),
-            touches: self.source.touches.clone(),
-        };
         // The lock of the head is held here: the rows may be those of the next block, whose checkpoint is of this
         // version or an older one.
         if let HeadState::Here(version) = &self.head.read().state {
-            return Ok(reader(version));
+            return Ok(self.reader_of(version.clone()));
         }
         let _work = self.work.lock();
-        Ok(reader(&self.head()?))
+        Ok(self.reader_of(self.head()?))
+    }
+
+    fn reader_of(&self, version: Arc<Version>) -> RainReader {
+        let Source { store, touches } = &self.source;
+        RainReader { version, rows: store.snapshot(), touches: touches.clone() }
+    }
+
+    /// Returns a reader of the head, which holds nothing before it reads.
+    pub(crate) fn head_reader(self: &Arc<Self>) -> Arc<HeadReader> {
+        let mut work = self.work.lock();
+        let root = self.head.read().root;
+        work.unread.reader(self, root)
+    }
+
+    /// Makes a reader of a head take hold of its version.
+    pub(crate) fn hold<'r>(&self, reader: &'r HeadReader) -> &'r Result<RainReader> {
+        let work = self.work.lock();
+        self.hold_of(&work.unread, reader)
+    }
+
+    fn hold_all(&self, unread: &Unread) {
+        for reader in unread.all() {
+            let _ = self.hold_of(unread, &reader);
+        }
+    }
+
+    /// Makes one of the unread readers take hold of its version; if that fails, its reads do. The caller has locked `work`.
+    fn hold_of<'r>(&self, unread: &Unread, reader: &'r HeadReader) -> &'r Result<RainReader> {
+        reader.hold(|| {
+            let mut version = self.head()?;
+            for back in unread.way_back(reader) {
+                version = self.before(&version, back)?;
+            }
+            Ok(self.reader_of(self.expect(version, reader.root)?))
+        })
     }
 }

@@ -183,6 +183,32 @@ fn after_blocks(
         .collect()
 }
 
+/// A block changes in place what only readers could see that have not read.
+#[test]
+fn a_reader_holds_its_version_from_its_first_read_on() {
+    const BLOCKS: u64 = 8;
+    let (store, layer) = loaded(1 << 24);
+    let holders = || Arc::strong_count(&layer.shared.reader().unwrap().version);
+    let alone = holders();
+    let mut readers = Vec::new();
+    for number in 0..BLOCKS {
+        readers.push(layer.reader().unwrap());
+        assert_eq!(holders(), alone, "block {number}");
+        after_blocks((&store, &layer), number, 1);
+    }
+    readers.push(layer.reader().unwrap());
+    // Block `n` has changed account `n`.
+    let after = |n: u64| account(2 * ACCOUNTS + n).nonce;
+    for (number, reader) in (0..=BLOCKS).zip(&readers) {
+        for n in 0..BLOCKS {
+            let expected = if n < number { after(n) } else { account(n).nonce };
+            let found = reader.account(&address(n)).unwrap().unwrap().nonce;
+            assert_eq!(found, expected, "account {n} before block {number}");
+        }
+    }
+    assert_eq!(holders(), alone + 1);
+}
+
 /// A fork begins with the nodes in memory: it reads no row, and goes back from there. Nodes that it loads count, and
 /// leave memory with the next blocks.
 #[test]

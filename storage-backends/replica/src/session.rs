@@ -77,7 +77,9 @@ impl ReplicaSession {
 
 impl LayerSession for ReplicaSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>> {
-        if let Some(account) = self.tries().and_then(|tries| tries.known_account(hash)) {
+        if let Some(tries) = self.tries()
+            && let Some(account) = tries.account(hash)?
+        {
             return Ok(account);
         }
         let Self { core, overlay, ahead, .. } = self;
@@ -88,7 +90,9 @@ impl LayerSession for ReplicaSession {
     }
 
     fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
-        if let Some(value) = self.tries().and_then(|tries| tries.known_slot(account, hash)) {
+        if let Some(tries) = self.tries()
+            && let Some(value) = tries.slot(account, hash)?
+        {
             return Ok(value);
         }
         let Self { core, overlay, ahead, .. } = self;
@@ -106,10 +110,19 @@ impl LayerSession for ReplicaSession {
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool> {
-        if let Some(found) = self.tries().and_then(|tries| tries.knows_storage(hash)) {
+        if let Some(tries) = self.tries()
+            && let Some(found) = tries.has_storage(hash)?
+        {
             return Ok(found);
         }
         self.overlay.has_storage(self.core.flat.store(), hash)
+    }
+
+    /// Keeps the block on the executing thread, for now at least.
+    fn cores_are_busy(&mut self) {
+        // The end of the block reports a worker that has ended.
+        let _ = self.core.side.bring_home();
+        self.hinted = false;
     }
 
     fn hint(&mut self, access: Access) {

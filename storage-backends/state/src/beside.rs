@@ -6,9 +6,14 @@ use std::{
     panic::resume_unwind,
     sync::{
         Arc,
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Receiver, RecvError, Sender, TryRecvError, channel},
     },
+    thread,
+    time::{Duration, Instant},
 };
+
+/// Time that a thread needs to go to sleep and wake up again, about.
+pub const WAKE_UP: Duration = Duration::from_micros(50);
 
 /// A piece of work for another thread that the caller need not wait for: all threads may be busy with something that
 /// takes longer, such as recovering the senders of the next blocks.
@@ -19,21 +24,41 @@ pub struct Beside<T> {
 }
 
 /// The work, and the channel for its result.
-type Work<T> = (Box<dyn FnOnce() -> T + Send>, Sender<Result<T, Panicked>>);
+type Work<T> = (Box<dyn FnOnce() -> (T, Rest) + Send>, Sender<Result<T, Panicked>>);
+
+/// What a thread goes on with when it has sent a result.
+type Rest = Box<dyn FnOnce()>;
 
 impl<T: Send + 'static> Beside<T> {
     /// Offers the work to the thread pool.
     pub fn start(work: impl FnOnce() -> T + Send + 'static) -> Self {
+        Self::start_and_go_on(move || (work(), || ()))
+    }
+
+    /// Does as [`Self::start`]. The thread that has done the work goes on with what comes with the result, which is on its
+    /// way meanwhile: so no other thread has to wake up for that.
+    pub fn start_and_go_on<R: FnOnce() + 'static>(
+        work: impl FnOnce() -> (T, R) + Send + 'static,
+    ) -> Self {
         let (sender, result) = channel();
+        let work = move || {
+            let (result, rest) = work();
+            (result, Box::new(rest) as Rest)
+        };
         let waiting: Arc<Mutex<Option<Work<T>>>> =
             Arc::new(Mutex::new(Some((Box::new(work), sender))));
         let taken = waiting.clone();
         rayon::spawn(move || {
             let work = taken.lock().take();
-            if let Some((work, sender)) = work {
-                // The caller may have dropped the receiver.
-                let _ = sender.send(caught(work));
-            }
+            let Some((work, sender)) = work else { return };
+            let (result, rest) = match caught(work) {
+                Ok((result, rest)) => (Ok(result), Some(rest)),
+                Err(said) => (Err(said), None),
+            };
+            // The caller may have dropped the receiver.
+            let _ = sender.send(result);
+            // No caller waits for the rest.
+            drop(rest.map(caught));
         });
         Self { waiting, result }
     }
@@ -44,11 +69,24 @@ impl<T: Send + 'static> Beside<T> {
         if self.waiting.lock().take().is_some() {
             return None;
         }
-        match self.result.recv() {
+        match self.wait() {
             Ok(Ok(result)) => Some(result),
             Ok(Err(said)) => resume_unwind(Box::new(said.to_string())),
             // The thread sends a result before it drops the sender.
             Err(_) => None,
+        }
+    }
+
+    /// Waits for the result. It mostly comes before this thread could have slept.
+    fn wait(&self) -> Result<Result<T, Panicked>, RecvError> {
+        let start = Instant::now();
+        loop {
+            match self.result.try_recv() {
+                Ok(result) => return Ok(result),
+                Err(TryRecvError::Disconnected) => return Err(RecvError),
+                Err(TryRecvError::Empty) if start.elapsed() < WAKE_UP => thread::yield_now(),
+                Err(TryRecvError::Empty) => return self.result.recv(),
+            }
         }
     }
 }
@@ -58,10 +96,7 @@ polytrie_kv::debug_fields!([T] Beside[T] {});
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{
-        sync::atomic::{AtomicBool, AtomicU32, Ordering},
-        thread,
-    };
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     #[test]
     fn work_is_done_once_or_never() {
@@ -79,6 +114,28 @@ mod tests {
             }
             assert_eq!(begun.load(Ordering::Relaxed), finished);
         }
+    }
+
+    #[test]
+    fn what_comes_after_a_result_is_not_waited_for() {
+        let (end, ended) = channel();
+        let (go, may_go) = channel();
+        let work = Beside::start_and_go_on(move || {
+            (7, move || {
+                may_go.recv().expect("the test goes on");
+                end.send(()).expect("the test waits");
+            })
+        });
+        let result = loop {
+            // A thread that has begun the work cannot be stopped any more.
+            if work.waiting.lock().is_none() {
+                break work.finish();
+            }
+            thread::yield_now();
+        };
+        assert_eq!(result, Some(7));
+        go.send(()).expect("the thread waits");
+        ended.recv().expect("the thread goes on");
     }
 
     #[test]

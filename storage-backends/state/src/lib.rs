@@ -64,7 +64,7 @@ mod writes;
 pub use access::Access;
 pub use account::Account;
 pub use bag::{BagCounts, BagNode, TakeNode};
-pub use beside::Beside;
+pub use beside::{Beside, WAKE_UP};
 pub use byte_cache::ByteCache;
 pub use capabilities::{Bags, PastWitnesses, Prove, Prune, Pruned, Stateless, UndoWalk};
 pub use check::{AccountWalk, CheckReport, count_rows};

@@ -51,6 +51,7 @@ macro_rules! session_methods {
             ) -> Result<U256, StateError>;
             fn code(code_hash: &B256) -> Result<Option<Bytes>, StateError>;
             fn has_storage(address: &Address, hash: &B256) -> Result<bool, StateError>;
+            fn cores_are_busy() -> ();
             fn hint(access: Access) -> ();
             fn stream_hashed(writes: Vec<AccountWrite>) -> Result<(), StateError>;
             fn state_root_so_far(since_last: &WriteSet) -> Result<Option<B256>, StateError>;

@@ -1,14 +1,12 @@
 //! Numbered pieces of work that several threads do in order, for one that waits for their results.
 
 use parking_lot::{Condvar, Mutex};
+use polytrie_state::WAKE_UP;
 use std::{
     hint,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    time::{Duration, Instant},
+    time::Instant,
 };
-
-/// Time that a thread needs to go to sleep and wake up again, about.
-const WAKE_UP: Duration = Duration::from_micros(50);
 
 /// Pieces of work with a result each. Any number of threads take them in the order of their numbers. A thread that
 /// needs a result does pieces itself as long as that result is missing, so it never waits for a piece that no thread
@@ -33,6 +31,11 @@ impl<T> InOrder<T> {
     /// Returns the number of pieces.
     pub(super) const fn count(&self) -> usize {
         self.count
+    }
+
+    /// Whether every piece was started.
+    pub(super) fn are_taken(&self) -> bool {
+        self.next.load(Relaxed) >= self.count
     }
 
     /// Makes every thread stop after its current piece.

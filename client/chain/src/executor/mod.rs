@@ -62,6 +62,6 @@ pub use listed::{Elsewhere, Listed, ListedBlock, Together, accesses};
 pub use prefetch::{Foresight, Gather, IsOver, Prefetch, Prefetcher};
 pub use rewards::block_rewards;
 pub use run::{BlockRun, Executed, Executor, Included};
-pub use senders::{SenderError, Senders, recover_senders};
-pub(crate) use senders::{recover_authorities, recover_beside, recover_in_parallel};
+pub(crate) use senders::recover_authorities;
+pub use senders::{Recovery, SenderError, Senders, recover_senders};
 pub use system::SystemContracts;

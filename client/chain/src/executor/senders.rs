@@ -4,7 +4,12 @@ use super::in_order::InOrder;
 use alloy_consensus::{Transaction, TxEnvelope};
 use alloy_primitives::{Address, B256};
 use polytrie_consensus::{TransactionError, recover_sender};
+use polytrie_kv::caught;
+use std::sync::Arc;
 use thiserror::Error;
+
+/// Number of cores that recovering senders keeps busy nearly as long as most blocks run.
+const FEW_CORES: usize = 2;
 
 /// Error of a transaction whose sender cannot be recovered; the block is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -25,7 +30,7 @@ pub struct Senders<'a>(Source<'a>);
 #[derive(Debug, Clone, Copy)]
 enum Source<'a> {
     Known(&'a [Address]),
-    Recovery(&'a Recovery<'a>),
+    Recovery(&'a Recovering),
 }
 
 impl<'a> Senders<'a> {
@@ -47,6 +52,17 @@ impl<'a> Senders<'a> {
         matches!(self.0, Source::Known(_))
     }
 
+    /// Whether all cores recover senders, so that other threads would take time from that. Where there are more of them, it
+    /// takes a small part of a block.
+    pub(super) fn keep_cores_busy(&self) -> bool {
+        match self.0 {
+            Source::Known(_) => false,
+            Source::Recovery(recovery) => {
+                !recovery.senders.are_taken() && rayon::current_num_threads() <= FEW_CORES
+            }
+        }
+    }
+
     /// Returns the sender of the transaction with this number, and waits for it if it is being recovered. The first
     /// transactions should be asked for first.
     ///
@@ -61,17 +77,65 @@ impl<'a> Senders<'a> {
     }
 }
 
-/// Senders that several threads recover.
+/// Senders that several threads recover, as long as this or a clone of it is there.
+#[derive(Debug, Clone)]
+pub struct Recovery(Arc<Recovering>);
+
 #[derive(Debug)]
-struct Recovery<'a> {
-    transactions: &'a [TxEnvelope],
+struct Recovering {
+    transactions: Vec<TxEnvelope>,
     senders: InOrder<Address>,
 }
 
-impl Recovery<'_> {
-    /// Recovers senders until all are taken.
-    fn run(&self) {
-        while self.senders.do_next(|number| self.recover(number).ok()) {}
+impl Recovery {
+    /// Begins to recover the senders of `transactions` on all cores but that of the caller.
+    pub fn begin(transactions: &[TxEnvelope]) -> Self {
+        let (recovery, rest) = Self::begin_in_pool(transactions);
+        if transactions.len() > 1 && rayon::current_num_threads() > 1 {
+            rayon::spawn(rest);
+        }
+        recovery
+    }
+
+    /// Does as [`Self::begin`] for a thread of the pool, which has to go on with the returned work.
+    pub fn begin_in_pool(transactions: &[TxEnvelope]) -> (Self, Box<dyn FnOnce() + Send>) {
+        let senders = InOrder::new(transactions.len());
+        let shared = Arc::new(Recovering { transactions: transactions.to_vec(), senders });
+        let recover = || {
+            let shared = Arc::downgrade(&shared);
+            // A sender whose recovery has panicked is recovered again by the thread that needs it, which panics, too.
+            move || {
+                drop(caught(
+                    || while shared.upgrade().is_some_and(|shared| shared.recover_next()) {},
+                ));
+            }
+        };
+        for _ in 2..rayon::current_num_threads().min(transactions.len()) {
+            rayon::spawn(recover());
+        }
+        let rest = Box::new(recover());
+        (Self(shared), rest)
+    }
+
+    /// Passes the senders to `work` before they are all there. The calling thread recovers senders too: those that `work`
+    /// would have to wait for, and then the rest. Returns the senders as [`recover_senders`] does, and the result of
+    /// `work`, which may have met a transaction without a sender.
+    pub(crate) fn beside<R>(
+        &self,
+        work: impl FnOnce(Senders<'_>) -> R,
+    ) -> (Result<Vec<Address>, SenderError>, R) {
+        let recovering = &*self.0;
+        let result = work(Senders(Source::Recovery(recovering)));
+        while recovering.recover_next() {}
+        let all = 0..recovering.senders.count();
+        (all.map(|number| recovering.get(number)).collect(), result)
+    }
+}
+
+impl Recovering {
+    /// Recovers the next sender. Returns `false` if all are taken.
+    fn recover_next(&self) -> bool {
+        self.senders.do_next(|number| self.recover(number).ok())
     }
 
     fn get(&self, number: usize) -> Result<Address, SenderError> {
@@ -103,36 +167,6 @@ pub fn recover_senders(transactions: &[TxEnvelope]) -> Result<Vec<Address>, Send
     transactions.iter().enumerate().map(|(index, tx)| sender_at(index, tx)).collect()
 }
 
-/// Recovers the senders as [`recover_senders`] does, on all cores: for a block that a caller waits for.
-///
-/// # Errors
-///
-/// Fails as [`recover_senders`] does.
-pub(crate) fn recover_in_parallel(
-    transactions: &[TxEnvelope],
-) -> Result<Vec<Address>, SenderError> {
-    recover_beside(transactions, |_| ()).0
-}
-
-/// Does as [`recover_in_parallel`], and passes the senders to `work` before they are all there. Returns the result of
-/// `work` too, which may have met a transaction without a sender.
-pub(crate) fn recover_beside<R>(
-    transactions: &[TxEnvelope],
-    work: impl FnOnce(Senders<'_>) -> R,
-) -> (Result<Vec<Address>, SenderError>, R) {
-    let recovery = Recovery { transactions, senders: InOrder::new(transactions.len()) };
-    let result = rayon::in_place_scope(|scope| {
-        // The calling thread recovers senders too: those that it would have to wait for.
-        for _ in 1..rayon::current_num_threads().min(transactions.len()) {
-            scope.spawn(|_| recovery.run());
-        }
-        let result = work(Senders(Source::Recovery(&recovery)));
-        recovery.run();
-        result
-    });
-    ((0..transactions.len()).map(|number| recovery.get(number)).collect(), result)
-}
-
 /// Recovers the accounts whose signatures let `transactions` set their code (EIP-7702). A signature that does not
 /// recover is left out, because the result is only a hint.
 pub(crate) fn recover_authorities(transactions: &[TxEnvelope]) -> Vec<Address> {
@@ -150,7 +184,6 @@ mod tests {
     use super::*;
     use alloy_consensus::{SignableTransaction, TxLegacy};
     use alloy_primitives::{Signature, U256};
-    use polytrie_kv::caught;
 
     fn transaction(nonce: u64, signature: Signature) -> TxEnvelope {
         TxEnvelope::Legacy(TxLegacy { nonce, ..TxLegacy::default() }.into_signed(signature))
@@ -172,15 +205,16 @@ mod tests {
     fn on_all_cores_the_same_senders_come_out() {
         let mut transactions = signed(100);
         let senders = recover_senders(&transactions).unwrap();
-        on_pools(|| assert_eq!(recover_in_parallel(&transactions), Ok(senders.clone())));
-        assert_eq!(recover_in_parallel(&[]), Ok(Vec::new()));
+        let recover = |transactions: &[_]| Recovery::begin(transactions).beside(|_| ()).0;
+        on_pools(|| assert_eq!(recover(&transactions), Ok(senders.clone())));
+        assert_eq!(recover(&[]), Ok(Vec::new()));
         for bad in [80, 40] {
             transactions[bad] =
                 transaction(bad as u64, Signature::new(U256::ZERO, U256::ZERO, false));
         }
         let first = recover_senders(&transactions).unwrap_err();
         assert_eq!(first.index, 40);
-        on_pools(|| assert_eq!(recover_in_parallel(&transactions), Err(first.clone())));
+        on_pools(|| assert_eq!(recover(&transactions), Err(first.clone())));
     }
 
     #[test]
@@ -190,7 +224,7 @@ mod tests {
         let all: Vec<_> = (0..50).map(|number| sender_at(number, &transactions[number])).collect();
         on_pools(|| {
             for used in [0, 1, 50] {
-                let (senders, found) = recover_beside(&transactions, |senders| {
+                let (senders, found) = Recovery::begin(&transactions).beside(|senders| {
                     assert_eq!(senders.count(), 50);
                     (0..used).map(|number| senders.get(number)).collect::<Vec<_>>()
                 });
@@ -204,7 +238,7 @@ mod tests {
     fn a_panic_of_the_work_reaches_the_caller() {
         let transactions = signed(20);
         let work = |senders: Senders<'_>| assert!(senders.count() == 0, "on purpose");
-        let said = caught(|| recover_beside(&transactions, work).0).unwrap_err();
+        let said = caught(|| Recovery::begin(&transactions).beside(work).0).unwrap_err();
         assert_eq!(said.to_string(), "on purpose");
     }
 }

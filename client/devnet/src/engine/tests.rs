@@ -42,7 +42,7 @@ fn next(engine: &Engine) -> PayloadBlock {
 
 fn payload(built: BuiltBlock) -> PayloadBlock {
     let BuiltBlock { header, block, rlp, .. } = built;
-    PayloadBlock { hash: header.hash(), block, rlp, access_list: None }
+    PayloadBlock { hash: header.hash(), block, rlp, access_list: None, recovery: None }
 }
 
 /// Returns a branch of empty blocks above the head, as payloads.
@@ -80,7 +80,7 @@ fn begin(engine: &Engine) -> PayloadId {
 /// Submits a payload that the node built, and makes it the head.
 fn take(engine: &Engine, made: &Payload) {
     let (hash, block, rlp) = (made.header.hash(), made.block.clone(), made.rlp.clone());
-    let payload = PayloadBlock { hash, block, rlp, access_list: None };
+    let payload = PayloadBlock { hash, block, rlp, access_list: None, recovery: None };
     assert_eq!(engine.new_payload(payload).unwrap(), valid(hash));
     assert_eq!(choose(engine, hash).unwrap(), valid(hash));
 }
@@ -219,7 +219,7 @@ fn a_payload_with_a_transaction_without_a_sender_is_invalid_and_leaves_nothing()
         };
         let refused = |block: Block<TxEnvelope>| {
             let (hash, rlp) = (block.header.hash_slow(), alloy_rlp::encode(&block).into());
-            let payload = PayloadBlock { hash, block, rlp, access_list: None };
+            let payload = PayloadBlock { hash, block, rlp, access_list: None, recovery: None };
             match engine.new_payload(payload).unwrap().status {
                 PayloadStatusEnum::Invalid { validation_error } => validation_error,
                 other => panic!("{}: {other}", layer.name),
@@ -280,7 +280,7 @@ fn a_payload_with_an_impersonated_transaction_is_invalid() {
     block.body.transactions = vec![pretended];
     block.header.transactions_root = calculate_transaction_root(&block.body.transactions);
     let (hash, rlp) = (block.header.hash_slow(), alloy_rlp::encode(&block).into());
-    let payload = PayloadBlock { hash, block, rlp, access_list: None };
+    let payload = PayloadBlock { hash, block, rlp, access_list: None, recovery: None };
     match engine.new_payload(payload).unwrap().status {
         PayloadStatusEnum::Invalid { validation_error: said } => {
             assert!(said.contains("signature"), "{said}");
@@ -312,7 +312,7 @@ fn of_several_wrong_results_the_first_is_named_and_nothing_is_left() {
                 let mut block = whole.block.clone();
                 changes.iter().for_each(|change| change(&mut block.header));
                 let (hash, rlp) = (block.header.hash_slow(), alloy_rlp::encode(&block).into());
-                let wrong = PayloadBlock { hash, block, rlp, access_list: None };
+                let wrong = PayloadBlock { hash, block, rlp, access_list: None, recovery: None };
                 let said = match engine.new_payload(wrong).unwrap().status {
                     PayloadStatusEnum::Invalid { validation_error } => validation_error,
                     other => panic!("{}: {other}", layer.name),

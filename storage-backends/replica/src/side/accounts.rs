@@ -74,10 +74,13 @@ impl Accounts {
         Some(self.trie.known(account)?.map_or(EMPTY_ROOT, |leaf| leaf.storage_root))
     }
 
-    /// Reads an account's path into memory.
-    pub(super) fn resolve(&mut self, account: &B256, source: &Prefetcher) -> Result<()> {
-        self.trie.get(account, &source.rows(None))?;
-        Ok(())
+    /// Returns the trie's leaf of an account, and reads the path to it into memory.
+    pub(super) fn get(
+        &mut self,
+        account: &B256,
+        source: &Prefetcher,
+    ) -> Result<Option<AccountLeaf>> {
+        Ok(self.trie.get(account, &source.rows(None))?.copied())
     }
 
     /// Updates the trie with the noted accounts, and makes rows of subtrees that will hardly change again in this

@@ -198,20 +198,23 @@ impl Storages {
         Some(trie.known(slot)?.map_or(U256::ZERO, |value| value.0))
     }
 
-    /// Reads a slot's path into memory.
-    pub(super) fn resolve(
+    /// Returns the value of a slot, and reads the path to it into memory. `root` is the root from before the block, if it
+    /// is known.
+    pub(super) fn get(
         &mut self,
         account: B256,
+        root: Option<B256>,
         slot: &B256,
         source: &Prefetcher,
-    ) -> Result<()> {
+    ) -> Result<U256> {
         let turn = self.turn;
-        let storage = self.tries.entry(account).or_insert_with(|| Storage::of_root(None, turn));
+        let storage = self.tries.entry(account).or_insert_with(|| Storage::of_root(root, turn));
         storage.touched = turn;
         let trie = storage.open(account, source)?;
-        trie.get(slot, &source.rows(Some(account)))?;
+        let value = trie.get(slot, &source.rows(Some(account)))?;
+        let value = value.map_or(U256::ZERO, |value| value.0);
         storage.count(&mut self.bytes);
-        Ok(())
+        Ok(value)
     }
 
     /// Updates one trie with its logged writes, and makes rows of subtrees that will hardly change again in this
@@ -261,6 +264,7 @@ impl Storages {
             }
         } else {
             if end {
+                part.rows = source.store().batch();
                 part.rows.reserve(SMALL_BLOCK.0, SMALL_BLOCK.1);
             }
             for job in &mut jobs {

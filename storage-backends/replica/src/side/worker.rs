@@ -250,7 +250,7 @@ impl Worker {
                     if asks {
                         self.want_account(account);
                     } else if let Some(accounts) = &mut self.accounts {
-                        accounts.resolve(&account, &self.source)?;
+                        accounts.get(&account, &self.source)?;
                     }
                 }
                 Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
@@ -258,7 +258,7 @@ impl Worker {
                     if asks {
                         self.want_slot(account, slot);
                     } else {
-                        self.storages.resolve(account, &slot, &self.source)?;
+                        self.storages.get(account, None, &slot, &self.source)?;
                     }
                 }
             }
@@ -266,10 +266,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns an account as the tries have it, if the path to it is in memory.
-    pub(super) fn known_account(&mut self, account: &B256) -> Option<Option<AccountLeaf>> {
-        let accounts = self.accounts.as_mut().filter(|_| self.failure.is_none())?;
-        accounts.known(account)
+    /// Returns an account as the tries have it; `None` if they do not answer. A path that is not in memory is read, unless
+    /// the store is slow.
+    pub(super) fn account(&mut self, account: &B256) -> Result<Option<Option<AccountLeaf>>> {
+        let Self { accounts, source, failure, .. } = self;
+        let Some(accounts) = accounts.as_mut().filter(|_| failure.is_none()) else {
+            return Ok(None);
+        };
+        if source.is_slow() {
+            return Ok(accounts.known(account));
+        }
+        accounts.get(account, source).map(Some)
     }
 
     /// Returns a slot as the tries have it, if the path to it is in memory.
@@ -278,6 +285,15 @@ impl Worker {
             return None;
         }
         self.storages.known(account, slot)
+    }
+
+    /// Returns a slot of an account with this storage root as the tries have it; `None` if they do not answer. A path that
+    /// is not in memory is read, unless the store is slow.
+    pub(super) fn slot(&mut self, account: &B256, root: B256, slot: &B256) -> Result<Option<U256>> {
+        if self.failure.is_some() || self.source.is_slow() {
+            return Ok(None);
+        }
+        self.storages.get(*account, Some(root), slot, &self.source).map(Some)
     }
 
     /// Requests the missing nodes of a slot's path, unless the queue is full.

@@ -3,10 +3,18 @@
 use super::suites::Replica;
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::Store;
-use polytrie_state::{Account, AccountChange, BlockRef, Session, TxWrites};
+use polytrie_state::{Account, AccountChange, BlockRef, Session, StateLayer, TxWrites};
 use polytrie_testing::suite::LayerFactory;
 
 const PARENT: BlockRef = BlockRef { number: 0, hash: B256::ZERO };
+
+/// Runs a block with these changes.
+fn run(layer: &dyn StateLayer, store: &Store, accounts: Vec<AccountChange>) {
+    let mut session = Session::begin(layer, PARENT).expect("a block begins");
+    session.apply(&TxWrites { accounts }).expect("applied");
+    let outcome = session.finish().expect("the block ends").outcome;
+    outcome.write(store).expect("accepted");
+}
 
 /// The tries answer for present and absent keys, as long as the block's writes are not streamed.
 #[test]
@@ -27,10 +35,7 @@ fn a_small_block_does_not_ask_the_store_for_what_the_tries_know() {
         };
         let [one, two] = [1, 2].map(U256::from);
         let accounts = vec![change(contract, &[(one, two)]), change(other, &[])];
-        let mut session = Session::begin(&*layer, PARENT).expect("a block begins");
-        session.apply(&TxWrites { accounts }).expect("applied");
-        let outcome = session.finish().expect("the block ends").outcome;
-        outcome.write(&store).expect("accepted");
+        run(&*layer, &store, accounts);
         let before = store.counters();
         let mut session = Session::begin(&*layer, PARENT).expect("a block begins");
         for (address, expected) in [(contract, account), (other, account), (nobody, None)] {
@@ -45,5 +50,37 @@ fn a_small_block_does_not_ask_the_store_for_what_the_tries_know() {
         assert!(!session.has_storage(&other).expect("a read"));
         let after = store.counters();
         assert_eq!((after.gets, after.scans), (before.gets, before.scans), "{workers} workers");
+    }
+}
+
+/// The tries read what they do not know, and the end of the block does not read it again.
+#[test]
+fn a_small_block_reads_once_what_it_writes() {
+    for workers in [0, 1, 4] {
+        let factory = Replica::workers(workers);
+        let store = Store::memory(&factory.tables()).expect("a store");
+        let layer = factory.open(store.clone()).expect("the layer opens");
+        layer.load(&mut std::iter::empty()).expect("nothing loads");
+        let (address, [one, two, three]) = (Address::repeat_byte(1), [1, 2, 3].map(U256::from));
+        let changes = |nonce, value| {
+            let account = Some(Account { nonce, ..Account::default() });
+            let slots = vec![(one, value)];
+            vec![AccountChange { address, account, wiped: false, code: None, slots }]
+        };
+        run(&*layer, &store, changes(1, two));
+        drop(layer);
+        let layer = factory.open(store.clone()).expect("the layer opens again");
+        let mut session = Session::begin(&*layer, PARENT).expect("a block begins");
+        let before = store.counters().gets;
+        assert_eq!(
+            session.account(&address).expect("a read").map(|account| account.nonce),
+            Some(1)
+        );
+        assert_eq!(session.slot(&address, &one).expect("a read"), two);
+        let read = store.counters().gets;
+        assert!(read > before, "nothing was in memory");
+        session.apply(&TxWrites { accounts: changes(2, three) }).expect("applied");
+        drop(session.finish().expect("the block ends"));
+        assert_eq!(store.counters().gets, read, "{workers} workers");
     }
 }

@@ -111,7 +111,9 @@ impl<V: LeafValue> Trie<V> {
         let mut top = vec![root];
         let children = self.arena.expand(&mut top, save, Vec::new());
         let threads = if changes < PARALLEL_FROM { 2 } else { rayon::current_num_threads() };
-        let portions = Mutex::new(portions(&children, threads));
+        // A thread waits at the end for the last portion of another one, so they are small.
+        let portions = children.into_iter().map(|child| vec![child]).enumerate();
+        let portions = Mutex::new(portions.collect());
         let shared = Arc::new(Shared { arena: mem::take(&mut self.arena), portions });
         let helpers: Vec<_> = (1..threads)
             .map(|_| {
@@ -145,27 +147,11 @@ impl<V: LeafValue> Trie<V> {
     }
 }
 
-/// Neighbours among the children of the root, with the place of the portion in their order.
-type Portion = (usize, Vec<Visit>);
-
-/// Divides the children of the root into portions; the last one is to be taken first. They become smaller towards the end
-/// of the work, so that no thread waits long for the others, one of which may have started late.
-fn portions(children: &[Visit], threads: usize) -> Vec<Portion> {
-    let mut portions = Vec::new();
-    let mut rest = children;
-    while !rest.is_empty() {
-        let (portion, later) = rest.split_at(rest.len().div_ceil(2 * threads));
-        portions.push((portions.len(), portion.to_vec()));
-        rest = later;
-    }
-    portions.reverse();
-    portions
-}
-
 /// The portions of a trie that several threads hash.
 struct Shared<V> {
     arena: Arena<V>,
-    portions: Mutex<Vec<Portion>>,
+    /// The portions, each with its place in the order: a child of the root.
+    portions: Mutex<Vec<(usize, Vec<Visit>)>>,
 }
 
 impl<V: LeafValue> Shared<V> {

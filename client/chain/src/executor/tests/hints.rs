@@ -51,7 +51,7 @@ fn a_block_waits_for_the_senders_that_it_announces_only_if_reads_are_slow() {
         };
         let executed = match are_known {
             true => execute(Senders::known(&senders)),
-            false => recover_beside(&transactions, execute).1,
+            false => Recovery::begin(&transactions).beside(execute).1,
         };
         assert_eq!(executed.unwrap().receipts.len(), transactions.len());
         let hints = hinted.hints.lock();

@@ -1,25 +1,43 @@
-//! The root of a block's receipts.
+//! The roots of a block's receipts and transactions, whose leaves are hashed together.
 
-use alloy_consensus::{ReceiptEnvelope, proofs::calculate_receipt_root};
+use alloy_consensus::{
+    ReceiptEnvelope,
+    proofs::{calculate_receipt_root, ordered_trie_root_encoded},
+};
 use alloy_eips::eip2718::Encodable2718;
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::Encodable;
 use alloy_trie::{HashBuilder, Nibbles, nodes::LeafNodeRef, root::adjust_index_for_rlp};
 use polytrie_state::keccak::Inputs;
 
 /// Number of leaves that are hashed together: few enough for their bytes to stay in the processor's cache.
 const PORTION: usize = 128;
-/// Bytes of a leaf above which it is hashed alone: hardly any other leaf has as many blocks, and the logs of a block may take
-/// any room.
+/// Bytes of a leaf above which it is hashed alone: hardly any other leaf has as many blocks, and logs and calls may take any
+/// room.
 const LONG: usize = 4 << 10;
+/// Length of a value from which on its leaf is hashed. The parent of a shorter leaf holds it whole.
+const HASHED: usize = 32;
 
-/// Computes the same root as [`calculate_receipt_root`]. The leaves of the trie are hashed together, since they are most of
-/// the work: each holds a bloom.
+/// Computes the same root as [`calculate_receipt_root`].
 pub(super) fn receipts_root(receipts: &[ReceiptEnvelope]) -> B256 {
-    let count = receipts.len();
-    if count < 2 {
+    if receipts.len() < 2 {
         return calculate_receipt_root(receipts);
     }
+    // Each holds a bloom, so none is short.
+    ordered_root(receipts.len(), |index, value| receipts[index].encode_2718(value))
+}
+
+/// Computes the root of transactions in the form of EIP-2718, whatever their bytes are.
+pub fn transactions_root(transactions: &[Bytes]) -> B256 {
+    if transactions.len() < 2 || transactions.iter().any(|tx| tx.len() < HASHED) {
+        return ordered_trie_root_encoded(transactions);
+    }
+    ordered_root(transactions.len(), |index, value| value.extend_from_slice(&transactions[index]))
+}
+
+/// Computes the root of a trie of `count` values, at least two, under their indices. `encode` appends a value, which has at
+/// least [`HASHED`] bytes. The leaves are hashed together, since they are most of the work.
+fn ordered_root(count: usize, encode: impl Fn(usize, &mut Vec<u8>)) -> B256 {
     // The keys are the encoded indices, in their own order.
     let order: Vec<usize> = (0..count).map(|place| adjust_index_for_rlp(place, count)).collect();
     let keys: Vec<_> =
@@ -40,7 +58,7 @@ pub(super) fn receipts_root(receipts: &[ReceiptEnvelope]) -> B256 {
         inputs.clear();
         for (tag, place) in (0..).zip(places.clone()) {
             value.clear();
-            receipts[order[place]].encode_2718(&mut value);
+            encode(order[place], &mut value);
             let rest = keys[place].slice(depth(place)..);
             let alone = |leaf: &[u8]| (leaf.len() > LONG).then(|| keccak256(leaf));
             let leaf = LeafNodeRef::new(&rest, &value);
@@ -49,7 +67,6 @@ pub(super) fn receipts_root(receipts: &[ReceiptEnvelope]) -> B256 {
             }
         }
         inputs.hash(|tag, hash| hashes[tag as usize] = hash);
-        // With its bloom no leaf is so short that its parent holds it whole.
         for (place, hash) in places.zip(hashes) {
             trie.add_branch(keys[place].slice(..depth(place)), hash, false);
         }
@@ -61,7 +78,7 @@ pub(super) fn receipts_root(receipts: &[ReceiptEnvelope]) -> B256 {
 mod tests {
     use super::*;
     use alloy_consensus::{Eip658Value, Receipt, TxType};
-    use alloy_primitives::{Address, Bytes, Log};
+    use alloy_primitives::{Address, Log};
 
     /// The keys change their length at 1, 128 and 256.
     #[test]
@@ -85,5 +102,20 @@ mod tests {
             let some = &receipts[..count];
             assert_eq!(receipts_root(some), calculate_receipt_root(some), "{count} receipts");
         }
+    }
+
+    #[test]
+    fn transactions_may_have_any_bytes() {
+        let transaction = |number: usize| {
+            let len = if number % 70 == 9 { LONG + number } else { HASHED + number % 150 };
+            Bytes::from(vec![number as u8; len])
+        };
+        let mut all: Vec<_> = (0..300).map(transaction).collect();
+        for count in (0..20).chain(126..132).chain(255..260).chain([300]) {
+            let some = &all[..count];
+            assert_eq!(transactions_root(some), ordered_trie_root_encoded(some), "{count}");
+        }
+        all[77] = Bytes::new();
+        assert_eq!(transactions_root(&all), ordered_trie_root_encoded(&all));
     }
 }
