@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
-    Access, Account, AccountChange, AccountWrite, BlockRef, Finished, HasStorage, Known,
+    Access, Account, AccountChange, AccountWrite, BlockRef, Finished, Group, HasStorage, Known,
     LayerSession, Session, SessionCounters, StateError, StateLayer, TxWrites, UndoRecord, WriteSet,
     hash_address, hash_slot,
 };
@@ -406,11 +406,16 @@ impl AlterSession for Announced {
 
 #[test]
 fn the_layer_gets_the_hashes_of_named_accounts_once() {
-    let (layer, _store) = layer();
+    let (layer, store) = layer();
     let announced = Announced::default();
-    let layer = AlteredLayer::new(layer, announced.clone());
-    let mut session = Session::begin(&layer, PARENT).unwrap();
-    session.expect([ALICE, BOB, ALICE].into_iter());
-    let expected = [ALICE, BOB].map(|address| hash_address(&address));
-    assert_eq!(*announced.0.lock(), expected);
+    let layer = Arc::new(AlteredLayer::new(layer, announced.clone()));
+    let alone = Session::begin(&*layer, PARENT).unwrap();
+    let check = |mut session: Session| {
+        session.expect([ALICE, BOB, ALICE].into_iter());
+        let expected = [ALICE, BOB].map(|address| hash_address(&address));
+        assert_eq!(std::mem::take(&mut *announced.0.lock()), expected);
+    };
+    check(alone);
+    let group = Group::begin(layer, store, PARENT).unwrap();
+    check(group.session());
 }
