@@ -248,6 +248,10 @@ impl LayerSession for GroupedSession {
         self.0.lock().session.hint(access);
     }
 
+    fn expect(&mut self, accounts: &[B256]) {
+        self.0.lock().session.expect(accounts);
+    }
+
     fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<()> {
         self.0.lock().session.stream_hashed(writes)
     }

@@ -121,6 +121,7 @@ impl UndoRecord {
                 apart,
             })
         };
+        // Collected as results, they would be moved each time the list grows: its length would not be known.
         let mut accounts = Vec::with_capacity(writes.accounts().len());
         for write in writes.accounts() {
             accounts.push(undo(write)?);

@@ -2,13 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
-    Access, Account, AccountChange, AccountWrite, BlockRef, Finished, HasStorage, Known, Session,
-    SessionCounters, StateError, StateLayer, TxWrites, UndoRecord, WriteSet, hash_address,
-    hash_slot,
+    Access, Account, AccountChange, AccountWrite, BlockRef, Finished, Group, HasStorage, Known,
+    LayerSession, Session, SessionCounters, StateError, StateLayer, TxWrites, UndoRecord, WriteSet,
+    hash_address, hash_slot,
 };
-use polytrie_testing::OracleLayer;
+use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession, OracleLayer};
 use std::{sync::Arc, time::Instant};
 
 const PARENT: BlockRef = BlockRef { number: 0, hash: B256::ZERO };
@@ -381,4 +382,40 @@ fn reads_take_no_longer_than_all() {
     let start = Instant::now();
     let (reads, rest) = session.reads_and_rest(start);
     assert!(reads + rest <= start.elapsed(), "{reads:?} and {rest:?}");
+}
+
+/// A change that keeps which accounts are announced to the layer.
+#[derive(Debug, Clone, Default)]
+struct Announced(Arc<Mutex<Vec<B256>>>);
+
+impl AlterLayer for Announced {
+    fn begin(
+        &self,
+        inner: &Arc<dyn StateLayer>,
+        parent: BlockRef,
+    ) -> Result<Box<dyn LayerSession>, StateError> {
+        Ok(AlteredSession::boxed(inner.begin(parent)?, self.clone()))
+    }
+}
+
+impl AlterSession for Announced {
+    fn expect(&mut self, _: &mut dyn LayerSession, accounts: &[B256]) {
+        self.0.lock().extend(accounts);
+    }
+}
+
+#[test]
+fn the_layer_gets_the_hashes_of_named_accounts_once() {
+    let (layer, store) = layer();
+    let announced = Announced::default();
+    let layer = Arc::new(AlteredLayer::new(layer, announced.clone()));
+    let alone = Session::begin(&*layer, PARENT).unwrap();
+    let check = |mut session: Session| {
+        session.expect([ALICE, BOB, ALICE].into_iter());
+        let expected = [ALICE, BOB].map(|address| hash_address(&address));
+        assert_eq!(std::mem::take(&mut *announced.0.lock()), expected);
+    };
+    check(alone);
+    let group = Group::begin(layer, store, PARENT).unwrap();
+    check(group.session());
 }

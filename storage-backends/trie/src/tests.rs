@@ -404,6 +404,38 @@ fn large_batches_are_hashed_in_parallel_to_the_same_root() {
     }
 }
 
+/// Nodes that were not touched for longer than those are dropped.
+#[test]
+fn reads_touch_the_nodes_on_their_paths() {
+    // Below the root are two extensions, each with a branch, below which is another one.
+    let key = |first: u8, last: u8| {
+        let mut key = B256::ZERO;
+        key.0[..4].copy_from_slice(&[first, first, first, last]);
+        key
+    };
+    let model: Model = [0x11, 0x22]
+        .into_iter()
+        .flat_map(|first| [0x01, 0x02, 0x13].map(|last| (key(first, last), U256::from(7))))
+        .collect();
+    let (root, rows) = built(&model);
+    let (read, other) = (key(0x11, 0x01), key(0x22, 0x01));
+    let reads: [fn(&mut Trie<SlotValue>, &B256, &MapRows); 3] = [
+        |trie, key, rows| assert!(trie.get(key, rows).unwrap().is_some()),
+        |trie, key, _| assert!(trie.known(key).is_some()),
+        |trie, key, _| assert_eq!(trie.missing(key), None),
+    ];
+    for touch in reads {
+        let mut trie = Trie::<SlotValue>::stored(root);
+        for key in model.keys() {
+            trie.get(key, &rows).unwrap();
+        }
+        trie.set_block(4);
+        touch(&mut trie, &read, &rows);
+        trie.evict(1);
+        assert_eq!([&read, &other].map(|key| trie.missing(key)), [None, Some(1)]);
+    }
+}
+
 /// A value of any length.
 #[derive(Debug, Clone, PartialEq)]
 struct Blob(Vec<u8>);
