@@ -21,7 +21,10 @@ use polytrie_kv::EngineReads;
 use polytrie_state::{
     CommitmentKind, FinishedLater, HasStorage, Session, StateError, StateReader, WriteSet,
 };
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 /// Use of an access list that is known before its block runs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -170,12 +173,17 @@ impl Chain {
     pub(super) fn storage_at_head(&self) -> HasStorage {
         let layer = Arc::clone(&self.layer);
         let waiting: Vec<_> = self.waiting.iter().map(|block| Arc::clone(&block.writes)).collect();
-        Box::new(move |address: &Address| {
-            let written = layer.reader()?;
+        let read = move || -> Result<Arc<dyn StateReader>, StateError> {
             let on_top = |state, writes: &Arc<WriteSet>| -> Arc<dyn StateReader> {
                 Arc::new(Overlay::of_block(state, writes))
             };
-            waiting.iter().fold(written, on_top).has_storage(address)
+            Ok(waiting.iter().fold(layer.reader()?, on_top))
+        };
+        // Few blocks ask, but those may ask for thousands of accounts.
+        let state = OnceLock::new();
+        Box::new(move |address: &Address| {
+            let state = state.get_or_init(&read).as_ref();
+            state.map_err(StateError::clone)?.has_storage(address)
         })
     }
 }
