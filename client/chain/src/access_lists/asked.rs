@@ -4,12 +4,12 @@
 
 use super::{
     modes::{insert, open, run, with_list},
-    tests::{COUNTER, FACTORY, NOBODY, build_of, candidate, spec, transaction},
+    tests::{COUNTER, FACTORY, NOBODY, TAKEN, build_of, candidate, place, spec, transaction},
 };
 use crate::{ListUse, executor::Executor};
 use alloy_consensus::{Signed, TxEip7702, TxEnvelope};
 use alloy_eips::{eip2930::AccessList, eip7702::Authorization};
-use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, bytes, keccak256};
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, bytes};
 use polytrie_kv::MemoryEngine;
 use polytrie_layers::{LAYERS, LayerKind};
 use std::sync::Arc;
@@ -23,11 +23,6 @@ fn pay(to: Address, value: u64) -> Make {
 
 fn call(to: Address, input: Bytes) -> Make {
     Box::new(move |nonce| transaction(nonce, TxKind::Call(to), 0, input.clone()))
-}
-
-/// Address of the contract that the factory creates from this init code.
-fn place(init: &Bytes) -> Address {
-    FACTORY.create2(B256::ZERO, keccak256(init))
 }
 
 /// Applies an instruction to an address, in the init code of a contract.
@@ -61,7 +56,7 @@ fn delegate() -> (Make, Address) {
 }
 
 fn blocks() -> Vec<Vec<Make>> {
-    let kept = bytes!("60015ff3");
+    let (kept, taken) = (bytes!("60015ff3"), Bytes::from_static(TAKEN));
     // These leave no code: with a nonce alone, with a slot, after a revert, and destroyed in favour of themselves and of
     // their creator.
     let bare =
@@ -73,10 +68,10 @@ fn blocks() -> Vec<Vec<Make>> {
     vec![
         // Ether is there before the contracts.
         bare.iter().map(|init| pay(place(init), 5)).chain([create(&kept)]).collect(),
-        // The last creation meets a contract with code.
-        bare.iter().chain([&kept]).map(create).collect(),
-        // Creations meet a contract without code, or fail or succeed again, after a payment.
-        bare.iter().flat_map(|init| [pay(place(init), 7), create(init)]).collect(),
+        // The last creations meet slots, and a contract with code.
+        bare.iter().chain([&taken, &kept]).map(create).collect(),
+        // Creations meet a contract without code, or slots, or fail or succeed again, after a payment.
+        bare.iter().chain([&taken]).flat_map(|init| [pay(place(init), 7), create(init)]).collect(),
         vec![
             apply(0x31, nobody),
             apply(0x3b, nobody),
