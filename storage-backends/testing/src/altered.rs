@@ -53,6 +53,7 @@ macro_rules! session_methods {
             fn has_storage(address: &Address, hash: &B256) -> Result<bool, StateError>;
             fn cores_are_busy() -> ();
             fn hint(access: Access) -> ();
+            fn expect(accounts: &[B256]) -> ();
             fn stream_hashed(writes: Vec<AccountWrite>) -> Result<(), StateError>;
             fn state_root_so_far(since_last: &WriteSet) -> Result<Option<B256>, StateError>;
         }
