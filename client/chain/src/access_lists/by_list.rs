@@ -17,12 +17,15 @@ use alloy_primitives::Address;
 use parking_lot::Mutex;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::access_list::{check_access_list, check_access_list_form};
-use polytrie_kv::EngineReads;
+use polytrie_kv::{EngineReads, KvError};
 use polytrie_state::{
-    CommitmentKind, FinishedLater, HasStorage, Session, StateError, StateReader, WriteSet,
+    CommitmentKind, FinishedLater, HasStorage, Session, StateError, StateLayer, StateReader,
+    WriteSet,
 };
 use std::{
+    panic::resume_unwind,
     sync::{Arc, OnceLock},
+    thread,
     time::Instant,
 };
 
@@ -177,7 +180,7 @@ impl Chain {
             let on_top = |state, writes: &Arc<WriteSet>| -> Arc<dyn StateReader> {
                 Arc::new(Overlay::of_block(state, writes))
             };
-            Ok(waiting.iter().fold(layer.reader()?, on_top))
+            Ok(waiting.iter().fold(reader(&*layer)?, on_top))
         };
         // Few blocks ask, but those may ask for thousands of accounts.
         let state = OnceLock::new();
@@ -186,4 +189,22 @@ impl Chain {
             state.map_err(StateError::clone)?.has_storage(address)
         })
     }
+}
+
+/// Returns a reader of the head that has read once.
+///
+/// At its first read a reader may lock the head of its layer, and let threads of a pool work. A thread of the pool that runs
+/// the block would take on the next transactions while it waits for them, and those may ask for the same lock. So a thread of
+/// its own reads first.
+fn reader(layer: &dyn StateLayer) -> Result<Arc<dyn StateReader>, StateError> {
+    let read = || -> Result<_, StateError> {
+        let reader = layer.reader()?;
+        reader.account(&Address::ZERO)?;
+        Ok(reader)
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("listed".to_owned());
+        let thread = thread.spawn_scoped(scope, read).map_err(KvError::thread)?;
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }

@@ -1,7 +1,7 @@
 //! The threads beside the calling one.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::{cell::Cell, sync::Arc};
+use std::sync::Arc;
 
 /// Threads that do a part of a block. They stay from block to block: a new thread has to get its stack and its share of the
 /// heap first, which takes as long as some transactions. The threads that all of the process shares may be busy with
@@ -33,10 +33,7 @@ impl Others {
         let mut done = None;
         let place = &mut done;
         let result = pool.in_place_scope(|scope| {
-            scope.spawn(move |_| {
-                let _busy = Busy::begin();
-                *place = Some(work());
-            });
+            scope.spawn(move |_| *place = Some(work()));
             own()
         });
         (done.expect("the scope has waited for it"), result)
@@ -47,41 +44,10 @@ impl Others {
         let Some(pool) = &self.0 else { return own() };
         pool.in_place_scope(|scope| {
             for _ in 0..count {
-                scope.spawn(move |_| {
-                    if let Some(_busy) = Busy::begin() {
-                        help();
-                    }
-                });
+                scope.spawn(move |_| help());
             }
             own();
         });
-    }
-}
-
-thread_local! {
-    /// Whether this thread does a part of a block.
-    static IS_BUSY: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Mark of a thread that does a part of a block, as long as it exists.
-///
-/// A thread of the pool that waits for other threads takes on what else the pool has to do. It may hold a lock of the layer
-/// then, for which a help that it took on would wait forever.
-struct Busy;
-
-impl Busy {
-    /// Marks this thread; `None` if it is marked already.
-    fn begin() -> Option<Self> {
-        match IS_BUSY.replace(true) {
-            true => None,
-            false => Some(Self),
-        }
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        IS_BUSY.set(false);
     }
 }
 
@@ -89,14 +55,7 @@ impl Drop for Busy {
 mod tests {
     use super::*;
     use polytrie_kv::caught;
-    use rayon::{Yield, yield_now};
-    use std::{
-        sync::{
-            OnceLock,
-            atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
-        },
-        thread,
-    };
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     #[test]
     fn all_is_done_with_threads_and_without() {
@@ -115,34 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_within_its_part_does_not_help() {
-        let [is_queued, is_over, helps_within] = [(); 3].map(|()| AtomicBool::new(false));
-        let part = OnceLock::new();
-        let work = || {
-            let _ = part.set(thread::current().id());
-            while !is_queued.load(Relaxed) {
-                thread::yield_now();
-            }
-            // A thread that waits does the same.
-            while yield_now() == Some(Yield::Executed) {}
-            is_over.store(true, Relaxed);
-        };
-        let help = || {
-            let is_within = part.get() == Some(&thread::current().id()) && !is_over.load(Relaxed);
-            helps_within.fetch_or(is_within, Relaxed);
-            // The other help is left to the thread of the part.
-            while !is_within && !is_over.load(Relaxed) {
-                thread::yield_now();
-            }
-        };
-        let others = Others::start(2);
-        others.beside(work, || others.helped(2, &help, || is_queued.store(true, Relaxed)));
-        assert!(!helps_within.into_inner());
-    }
-
-    /// A thread that has panicked helps again.
-    #[test]
-    fn a_panic_ends_a_part() {
+    fn threads_outlive_their_panics() {
         let (others, helped) = (Others::start(2), AtomicUsize::new(0));
         for _ in 0..4 {
             let there = || -> u8 { panic!("there") };
