@@ -6,6 +6,9 @@ use std::sync::Arc;
 /// Threads that do a part of a block. They stay from block to block: a new thread has to get its stack and its share of the
 /// heap first, which takes as long as some transactions. The threads that all of the process shares may be busy with
 /// something longer, such as the senders of the next blocks.
+///
+/// A thread that waits for work that it has divided takes on other work of the pool meanwhile. So it must not hold a lock then
+/// that such work asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct Others(Option<Arc<ThreadPool>>);
 
