@@ -4,14 +4,16 @@
 
 use super::{
     modes::{insert, open, run, with_list},
-    tests::{COUNTER, FACTORY, NOBODY, build_of, candidate, spec, transaction},
+    tests::{COUNTER, FACTORY, NOBODY, TAKEN, build_of, candidate, place, spec, transaction},
 };
-use crate::{ListUse, executor::Executor};
-use alloy_consensus::{Signed, TxEip7702, TxEnvelope};
-use alloy_eips::{eip2930::AccessList, eip7702::Authorization};
-use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, bytes, keccak256};
+use crate::{Chain, ListUse, executor::Executor};
+use alloy_consensus::{Block, Signed, TxEip7702, TxEnvelope};
+use alloy_eips::{eip2930::AccessList, eip7702::Authorization, eip7928::AccountChanges};
+use alloy_primitives::{Address, Bytes, Signature, TxKind, U256, bytes};
 use polytrie_kv::MemoryEngine;
 use polytrie_layers::{LAYERS, LayerKind};
+use polytrie_state::{StateError, StateLayer, StateReader};
+use polytrie_testing::{AlterLayer, AlteredLayer};
 use std::sync::Arc;
 
 /// Makes a transaction with this nonce.
@@ -23,11 +25,6 @@ fn pay(to: Address, value: u64) -> Make {
 
 fn call(to: Address, input: Bytes) -> Make {
     Box::new(move |nonce| transaction(nonce, TxKind::Call(to), 0, input.clone()))
-}
-
-/// Address of the contract that the factory creates from this init code.
-fn place(init: &Bytes) -> Address {
-    FACTORY.create2(B256::ZERO, keccak256(init))
 }
 
 /// Applies an instruction to an address, in the init code of a contract.
@@ -61,7 +58,7 @@ fn delegate() -> (Make, Address) {
 }
 
 fn blocks() -> Vec<Vec<Make>> {
-    let kept = bytes!("60015ff3");
+    let (kept, taken) = (bytes!("60015ff3"), Bytes::from_static(TAKEN));
     // These leave no code: with a nonce alone, with a slot, after a revert, and destroyed in favour of themselves and of
     // their creator.
     let bare =
@@ -73,10 +70,10 @@ fn blocks() -> Vec<Vec<Make>> {
     vec![
         // Ether is there before the contracts.
         bare.iter().map(|init| pay(place(init), 5)).chain([create(&kept)]).collect(),
-        // The last creation meets a contract with code.
-        bare.iter().chain([&kept]).map(create).collect(),
-        // Creations meet a contract without code, or fail or succeed again, after a payment.
-        bare.iter().flat_map(|init| [pay(place(init), 7), create(init)]).collect(),
+        // The last creations meet slots, and a contract with code.
+        bare.iter().chain([&taken, &kept]).map(create).collect(),
+        // Creations meet a contract without code, or slots, or fail or succeed again, after a payment.
+        bare.iter().chain([&taken]).flat_map(|init| [pay(place(init), 7), create(init)]).collect(),
         vec![
             apply(0x31, nobody),
             apply(0x3b, nobody),
@@ -92,6 +89,16 @@ fn blocks() -> Vec<Vec<Make>> {
     ]
 }
 
+/// Makes the next block of a chain, whose first transaction has this nonce, with its list.
+fn next(chain: &mut Chain, nonce: u64, block: &[Make]) -> (Block<TxEnvelope>, Vec<AccountChanges>) {
+    let transactions: Vec<_> = (nonce..).zip(block).map(|(nonce, make)| make(nonce)).collect();
+    let built = build_of(chain, &transactions);
+    let candidate = candidate(chain, &built.block, None);
+    chain.insert(candidate).unwrap();
+    chain.settle().unwrap();
+    (built.block, built.executed.access_list.unwrap())
+}
+
 /// Runs the blocks by their lists, on a layer with every use of lists.
 fn run_by_lists(kind: &LayerKind, is_amsterdam: bool) {
     let spec = spec(is_amsterdam);
@@ -100,12 +107,8 @@ fn run_by_lists(kind: &LayerKind, is_amsterdam: bool) {
     let (mut made, mut chains) = (empty(ListUse::Check), uses.map(empty));
     let mut nonce = 0;
     for block in blocks() {
-        let transactions: Vec<_> = (nonce..).zip(&block).map(|(nonce, make)| make(nonce)).collect();
-        nonce += transactions.len() as u64;
-        let built = build_of(&mut made, &transactions);
-        let listed = (built.block, built.executed.access_list.unwrap());
-        made.insert(candidate(&made, &listed.0, None)).unwrap();
-        made.settle().unwrap();
+        let listed = next(&mut made, nonce, &block);
+        nonce += block.len() as u64;
         for (chain, list_use) in chains.iter_mut().zip(uses) {
             let what =
                 format!("{} {list_use:?} {is_amsterdam} {}", kind.name, listed.0.header.number);
@@ -137,12 +140,36 @@ fn code_that_leaves_the_cache_while_a_block_is_read_is_there_when_it_runs() {
         let (mut made, mut chain) = (empty(ListUse::Check), empty(list_use));
         chain.executor = Executor::new(400).with_access_lists();
         for nonce in 0..3 {
-            let built = build_of(&mut made, &[pay(NOBODY, 1)(nonce)]);
-            let listed = (built.block, built.executed.access_list.unwrap());
-            made.insert(candidate(&made, &listed.0, None)).unwrap();
-            made.settle().unwrap();
+            let listed = next(&mut made, nonce, &[pay(NOBODY, 1)]);
             let candidate = with_list(&chain, &listed, false);
             assert!(insert(&mut chain, candidate), "{list_use:?} {nonce}");
         }
+    }
+}
+
+/// A layer whose readers begin outside of thread pools only.
+#[derive(Debug)]
+struct Outside;
+
+impl AlterLayer for Outside {
+    fn reader(&self, inner: &Arc<dyn StateLayer>) -> Result<Arc<dyn StateReader>, StateError> {
+        match rayon::current_thread_index() {
+            None => inner.reader(),
+            Some(_) => Err(StateError::Protocol("a thread of a pool wants a reader")),
+        }
+    }
+}
+
+#[test]
+fn no_thread_of_a_pool_begins_a_reader() {
+    let (kind, spec) = (polytrie_layers::layer("mpt").unwrap(), spec(false));
+    let empty = |list_use| open(kind, &Arc::new(MemoryEngine::new()), &spec, list_use);
+    for list_use in [ListUse::Commit, run(2)] {
+        let (mut made, mut chain) = (empty(ListUse::Check), empty(list_use));
+        chain.layer = Arc::new(AlteredLayer::new(Arc::clone(&chain.layer), Outside));
+        let taken = call(FACTORY, Bytes::from_static(TAKEN));
+        let listed = next(&mut made, 0, &[taken]);
+        let candidate = with_list(&chain, &listed, false);
+        assert!(insert(&mut chain, candidate), "{list_use:?}");
     }
 }

@@ -17,11 +17,17 @@ use alloy_primitives::Address;
 use parking_lot::Mutex;
 use polytrie_chainspec::Rules;
 use polytrie_consensus::access_list::{check_access_list, check_access_list_form};
-use polytrie_kv::EngineReads;
+use polytrie_kv::{EngineReads, KvError};
 use polytrie_state::{
-    CommitmentKind, FinishedLater, HasStorage, Session, StateError, StateReader, WriteSet,
+    CommitmentKind, FinishedLater, HasStorage, Session, StateError, StateLayer, StateReader,
+    WriteSet,
 };
-use std::{sync::Arc, time::Instant};
+use std::{
+    panic::resume_unwind,
+    sync::{Arc, OnceLock},
+    thread,
+    time::Instant,
+};
 
 /// Use of an access list that is known before its block runs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -170,12 +176,35 @@ impl Chain {
     pub(super) fn storage_at_head(&self) -> HasStorage {
         let layer = Arc::clone(&self.layer);
         let waiting: Vec<_> = self.waiting.iter().map(|block| Arc::clone(&block.writes)).collect();
-        Box::new(move |address: &Address| {
-            let written = layer.reader()?;
+        let read = move || -> Result<Arc<dyn StateReader>, StateError> {
             let on_top = |state, writes: &Arc<WriteSet>| -> Arc<dyn StateReader> {
                 Arc::new(Overlay::of_block(state, writes))
             };
-            waiting.iter().fold(written, on_top).has_storage(address)
+            Ok(waiting.iter().fold(reader(&*layer)?, on_top))
+        };
+        // Few blocks ask, but those may ask for thousands of accounts.
+        let state = OnceLock::new();
+        Box::new(move |address: &Address| {
+            let state = state.get_or_init(&read).as_ref();
+            state.map_err(StateError::clone)?.has_storage(address)
         })
     }
+}
+
+/// Returns a reader of the head that has read once.
+///
+/// At its first read a reader may lock the head of its layer, and let threads of a pool work. A thread of the pool that runs
+/// the block would take on the next transactions while it waits for them, and those may ask for the same lock. So a thread of
+/// its own reads first.
+fn reader(layer: &dyn StateLayer) -> Result<Arc<dyn StateReader>, StateError> {
+    let read = || -> Result<_, StateError> {
+        let reader = layer.reader()?;
+        reader.account(&Address::ZERO)?;
+        Ok(reader)
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("listed".to_owned());
+        let thread = thread.spawn_scoped(scope, read).map_err(KvError::thread)?;
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }

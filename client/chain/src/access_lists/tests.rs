@@ -38,6 +38,8 @@ pub(super) const READER: Address = address!("0x000000000000000000000000000000000
 pub(super) const REVERTER: Address = address!("0x00000000000000000000000000000000000000dd");
 /// Contract that creates another one (CREATE2) from its input, with its value and the salt zero.
 pub(super) const FACTORY: Address = address!("0x0000000000000000000000000000000000000101");
+/// Init code of a contract of the factory, whose place has slots from the genesis on, but neither code nor a nonce.
+pub(super) const TAKEN: &[u8] = &[0x5a, 0];
 const MINER: Address = address!("0x00000000000000000000000000000000000000ee");
 pub(super) const NOBODY: Address = address!("0x00000000000000000000000000000000000000ff");
 const STAKER: Address = address!("0x0000000000000000000000000000000000000100");
@@ -45,6 +47,11 @@ const STAKER: Address = address!("0x0000000000000000000000000000000000000100");
 /// Environment variable with the number of mutated and of damaged lists for each layer and use, in place of the
 /// default.
 const COUNT: &str = "POLYTRIE_MUTATIONS";
+
+/// Address of the contract that the factory creates from this init code.
+pub(super) fn place(init: &[u8]) -> Address {
+    FACTORY.create2(B256::ZERO, keccak256(init))
+}
 
 /// Returns a chain whose blocks are of Amsterdam, or of the fork before.
 pub(super) fn spec(is_amsterdam: bool) -> Arc<ChainSpec> {
@@ -62,6 +69,10 @@ pub(super) fn spec(is_amsterdam: bool) -> Arc<ChainSpec> {
             (READER.to_string()): contract(bytes!("5f355450")),
             (REVERTER.to_string()): contract(bytes!("5f35805460010190555f5ffd")),
             (FACTORY.to_string()): contract(bytes!("365f5f375f365f34f55000")),
+            (place(TAKEN).to_string()): {
+                "balance": "0x1",
+                "storage": { (B256::ZERO.to_string()): B256::repeat_byte(1) },
+            },
             (HISTORY_STORAGE_ADDRESS.to_string()): contract(bytes!("5f355f55")),
             (BEACON_ROOTS_ADDRESS.to_string()): contract(bytes!("425f55")),
             (WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS.to_string()): contract(bytes!("5f5450")),

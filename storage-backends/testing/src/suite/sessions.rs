@@ -8,13 +8,14 @@ use crate::{Block, History, Oracle, Seed};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::StoreOptions;
 use polytrie_state::{
-    Access, AccountChange, BlockRef, CommitmentKind, Finished, Session, StateError, StateLayer,
-    TxWrites, WriteSet, hash_address,
+    Access, AccountChange, BlockRef, CommitmentKind, Finished, FinishedLater, Known, Session,
+    StateError, StateLayer, TxWrites, WriteSet, hash_address,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{
     collections::BTreeSet,
+    iter,
     sync::{Arc, mpsc},
     thread,
     time::Duration,
@@ -99,7 +100,7 @@ fn back_to(parent: &Oracle, block: &Block) -> Option<TxWrites> {
 }
 
 /// Checks that the write set passed to the layer is sorted, free of repetitions and no-ops, and leads from the parent
-/// to the state.
+/// to the state; and that a block that ends with these changes, known beforehand, is the same block.
 pub fn write_sets_are_minimal(factory: &dyn LayerFactory) {
     let seed = Seed::or(5);
     let history = History::adversarial(seed.value());
@@ -112,8 +113,29 @@ pub fn write_sets_are_minimal(factory: &dyn LayerFactory) {
         if parent.accounts() == state.accounts() {
             assert_eq!(finished.writes.accounts().len(), 0, "{}", block.label);
         }
-        driver.commit(finished).map(drop)
+        let Finished { outcome, writes, .. } = finished;
+        let digest = outcome.commitment.digest();
+        outcome.discard()?;
+        let finished = finish_known(driver.begin()?, &writes)?;
+        assert_eq!(finished.writes, writes, "{}: known beforehand", block.label);
+        let commitment = driver.commit(finished)?;
+        assert_eq!(commitment.digest(), digest, "{}: known beforehand", block.label);
+        Ok(())
     });
+}
+
+/// Ends a block with changes that are known beforehand.
+fn finish_known(mut session: Session, writes: &WriteSet) -> Result<Finished, StateError> {
+    let changes = TxWrites { accounts: writes.changes().collect() };
+    let accesses = changes.accounts.iter().flat_map(|change| {
+        let slots = change.slots.iter();
+        let slots = slots.map(move |(slot, _)| Access::SlotWrite(change.address, *slot));
+        iter::once(Access::Account(change.address)).chain(slots)
+    });
+    let accesses: Vec<_> = accesses.collect();
+    let known = Known::read(&mut session, &accesses, Box::new(|_| Ok(false)))?;
+    let FinishedLater { outcome, writes, counters } = session.finish_known(&known, &changes)?;
+    Ok(Finished { outcome: outcome.resolve()?, writes: Arc::unwrap_or_clone(writes), counters })
 }
 
 fn assert_minimal(writes: &WriteSet, parent: &Oracle, context: &str) {

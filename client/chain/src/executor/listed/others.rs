@@ -6,11 +6,15 @@ use std::sync::Arc;
 /// Threads that do a part of a block. They stay from block to block: a new thread has to get its stack and its share of the
 /// heap first, which takes as long as some transactions. The threads that all of the process shares may be busy with
 /// something longer, such as the senders of the next blocks.
+///
+/// A thread that waits for work that it has divided takes on other work of the pool meanwhile. So it must not hold a lock then
+/// that such work asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct Others(Option<Arc<ThreadPool>>);
 
 impl Others {
-    /// Starts so many threads, and at least two: what one of them does may pass a part of it on.
+    /// Starts so many threads, and at least two: the work of one may pass on a part of itself, such as the root of the
+    /// receipts.
     pub(crate) fn start(threads: usize) -> Self {
         let name = |_| "listed".to_owned();
         let pool = ThreadPoolBuilder::new().num_threads(threads.max(2)).thread_name(name).build();
@@ -70,6 +74,21 @@ mod tests {
                 assert_eq!(helped.into_inner(), expected);
             }
         }
+    }
+
+    #[test]
+    fn threads_outlive_their_panics() {
+        let (others, helped) = (Others::start(2), AtomicUsize::new(0));
+        for _ in 0..4 {
+            let there = || -> u8 { panic!("there") };
+            caught(|| others.beside(there, || ())).expect_err("it panicked");
+            caught(|| others.helped(2, &|| panic!("help"), || ())).expect_err("it panicked");
+        }
+        let help = || {
+            helped.fetch_add(1, Relaxed);
+        };
+        others.helped(8, &help, || ());
+        assert_eq!(helped.into_inner(), 8);
     }
 
     #[test]
