@@ -1,8 +1,8 @@
 //! Readers of the head that have not read yet.
 //!
 //! A reader holds a version, and a block copies what a reader holds. But a node makes a reader of each head, and hardly any
-//! is ever used. So a reader takes hold of its version when it reads for the first time. If the head has moved on by then,
-//! the undo record of that block leads back. Before the head moves again, the reader takes hold unasked.
+//! is ever used. So a reader takes hold of its version when it reads for the first time. If a block has moved the head by
+//! then, its undo record leads back. Before the head moves again, the reader takes hold unasked.
 
 use crate::{reader::RainReader, shared::RainCore};
 use alloy_primitives::{Address, B256, Bytes, U256};
