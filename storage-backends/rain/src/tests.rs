@@ -209,6 +209,18 @@ fn a_reader_holds_its_version_from_its_first_read_on() {
     assert_eq!(holders(), alone + 1);
 }
 
+/// An import asks this of a reader that its threads use some blocks later.
+#[test]
+fn a_reader_that_was_asked_whether_it_gathers_holds_its_version() {
+    let (_store, layer) = loaded(1 << 20);
+    let holders = || Arc::strong_count(&layer.shared.reader().unwrap().version);
+    let alone = holders();
+    let reader = layer.reader().unwrap();
+    assert_eq!(holders(), alone);
+    assert!(!reader.gathers());
+    assert_eq!(holders(), alone + 1);
+}
+
 /// A reader that has not read stays at its head, whether a block is accepted, dropped or taken back.
 #[test]
 fn an_unread_reader_stays_where_it_was_made() {

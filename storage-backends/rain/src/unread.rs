@@ -109,8 +109,10 @@ impl StateReader for HeadReader {
         self.held()?.has_storage(address)
     }
 
+    /// Takes hold of the version as a read does. An import asks this of readers that its threads use some blocks later. They
+    /// give way to others, so none of them should find the way back while a block waits.
     fn gathers(&self) -> bool {
-        self.core.source.store.snapshot().is_remote()
+        self.held().is_ok_and(|reader| reader.gathers())
     }
 
     fn gather(&self, accesses: &[Access]) -> Result<()> {
