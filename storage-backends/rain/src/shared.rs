@@ -291,26 +291,21 @@ impl RainCore {
                 return Err(StateError::Protocol(error));
             }
         };
-        let version = self.expect(self.before(after, back)?, head.root)?;
+        let version = self.before(after, back, head.root)?;
         head.state = HeadState::Here(version.clone());
         Ok(version)
     }
 
-    /// Returns the version before another one, to which an undo record leads.
-    fn before(&self, after: &Version, back: &[u8]) -> Result<Arc<Version>> {
+    /// Returns the version before another one, to which an undo record leads. It must have this root.
+    fn before(&self, after: &Version, back: &[u8], root: B256) -> Result<Arc<Version>> {
         let writes = UndoRecord::decode(back)?.into_writes();
         let (mut version, _) = change(&self.changes, after.clone(), &writes, after.seq)?;
         version.seq = after.seq - 1;
-        Ok(Arc::new(version))
-    }
-
-    /// Checks that a version to which undo records have led has the root of that state.
-    fn expect(&self, version: Arc<Version>, root: B256) -> Result<Arc<Version>> {
-        if version.root == root {
-            return Ok(version);
+        if version.root != root {
+            let reason = "the way back from a block does not lead to the state before it";
+            return Err(self.lifecycle.poison(StateError::Protocol(reason)));
         }
-        let reason = "the way back from a block does not lead to the state before it";
-        Err(self.lifecycle.poison(StateError::Protocol(reason)))
+        Ok(Arc::new(version))
     }
 
     /// Starts a checkpoint of the head, if one is due.
@@ -355,10 +350,12 @@ impl RainCore {
     fn settle(&self, finished: FinishedChange) {
         let FinishedChange { mut version, logged, checkpoint } = finished;
         let mut work = self.work.lock();
-        let back = match &mut self.head.write().state {
+        // A reader goes back one block at most.
+        let older = work.unread.older();
+        let back = match (&mut self.head.write().state, &older) {
             // From then on nothing else shares the version.
-            HeadState::Ahead(way_back) => way_back.take().map(|(_, back)| back),
-            HeadState::Here(_) => None,
+            (HeadState::Ahead(way_back), None) => way_back.take().map(|(_, back)| back),
+            _ => None,
         };
         if back.is_none() {
             self.hold_all(&work.unread);
@@ -382,9 +379,7 @@ impl RainCore {
         // Blocks may come seconds apart, and then the checkpoint is done before the next one.
         self.begin_checkpoint(&mut work, &version);
         *self.head.write() = version.into();
-        if let Some(reader) = work.unread.moved(back) {
-            let _ = self.hold_of(&work.unread, &reader);
-        }
+        work.unread.moved(back);
     }
 
     /// Drops nodes from memory until half of the cache is free, if it may be full. A layer that only reads has no blocks that
@@ -473,24 +468,25 @@ impl RainCore {
 
     /// Makes a reader of a head take hold of its version.
     pub(crate) fn hold<'r>(&self, reader: &'r HeadReader) -> &'r Result<RainReader> {
-        let work = self.work.lock();
-        self.hold_of(&work.unread, reader)
+        let _work = self.work.lock();
+        self.hold_of(reader)
     }
 
     fn hold_all(&self, unread: &Unread) {
         for reader in unread.all() {
-            let _ = self.hold_of(unread, &reader);
+            let _ = self.hold_of(&reader);
         }
     }
 
-    /// Makes one of the unread readers take hold of its version; if that fails, its reads do. The caller has locked `work`.
-    fn hold_of<'r>(&self, unread: &Unread, reader: &'r HeadReader) -> &'r Result<RainReader> {
-        reader.hold(|| {
-            let mut version = self.head()?;
-            for back in unread.way_back(reader) {
-                version = self.before(&version, back)?;
-            }
-            Ok(self.reader_of(self.expect(version, reader.root)?))
+    /// Makes a reader take hold of its version; if that fails, its reads do. The caller has locked `work`.
+    fn hold_of<'r>(&self, reader: &'r HeadReader) -> &'r Result<RainReader> {
+        reader.hold(|back| {
+            let head = self.head()?;
+            let version = match back {
+                Some(back) => self.before(&head, &back, reader.root)?,
+                None => head,
+            };
+            Ok(self.reader_of(version))
         })
     }
 }

@@ -209,6 +209,35 @@ fn a_reader_holds_its_version_from_its_first_read_on() {
     assert_eq!(holders(), alone + 1);
 }
 
+/// An import asks this of a reader that its threads use some blocks later.
+#[test]
+fn a_reader_that_was_asked_whether_it_gathers_holds_its_version() {
+    let (_store, layer) = loaded(1 << 20);
+    let holders = || Arc::strong_count(&layer.shared.reader().unwrap().version);
+    let alone = holders();
+    let reader = layer.reader().unwrap();
+    assert_eq!(holders(), alone);
+    assert!(!reader.gathers());
+    assert_eq!(holders(), alone + 1);
+}
+
+/// A reader that has not read stays at its head, whether a block is accepted, dropped or taken back.
+#[test]
+fn an_unread_reader_stays_where_it_was_made() {
+    let (store, layer) = loaded(1 << 24);
+    let first = layer.reader().unwrap();
+    let (_, undo) = after_blocks((&store, &layer), 0, 1).remove(0);
+    let second = layer.reader().unwrap();
+    let parent = BlockRef { number: 1, hash: B256::ZERO };
+    drop(Session::begin(&*layer, parent).unwrap().finish().unwrap());
+    layer.undo(&undo).unwrap().write(&store).unwrap();
+    let third = layer.reader().unwrap();
+    let nonces =
+        [first, second, third].map(|reader| reader.account(&address(0)).unwrap().unwrap().nonce);
+    let (before, after) = (account(0).nonce, account(2 * ACCOUNTS).nonce);
+    assert_eq!(nonces, [before, after, before]);
+}
+
 /// A fork begins with the nodes in memory: it reads no row, and goes back from there. Nodes that it loads count, and
 /// leave memory with the next blocks.
 #[test]

@@ -1,40 +1,40 @@
 //! Readers of the head that have not read yet.
 //!
 //! A reader holds a version, and a block copies what a reader holds. But a node makes a reader of each head, and hardly any
-//! is ever used. So a reader takes hold of its version when it reads for the first time. If the head has moved on, the undo
-//! records since then lead back.
+//! is ever used. So a reader takes hold of its version when it reads for the first time. If a block has moved the head by
+//! then, its undo record leads back. Before the head moves again, the reader takes hold unasked.
 
 use crate::{reader::RainReader, shared::RainCore};
 use alloy_primitives::{Address, B256, Bytes, U256};
+use parking_lot::Mutex;
 use polytrie_state::{Access, Account, Result, StateError, StateReader};
 use std::{
-    collections::VecDeque,
     mem,
     sync::{Arc, OnceLock, Weak},
 };
-
-/// Number of blocks after which a reader takes hold of its version even if it was not used.
-const MOST: usize = 4;
 
 /// A reader of the head at which it was made.
 #[derive(Debug)]
 pub(crate) struct HeadReader {
     core: Arc<RainCore>,
-    /// Number of moves of the head up to that one, and the root there.
-    moves: usize,
     pub(crate) root: B256,
+    /// The undo record that leads to that head, once the head has moved.
+    back: Mutex<Option<Vec<u8>>>,
     /// Set while the core's work is locked, because the head must not move meanwhile.
     held: OnceLock<Result<RainReader>>,
 }
 
 impl HeadReader {
-    fn is_unread(&self) -> bool {
-        self.held.get().is_none()
-    }
-
-    /// Takes hold of the version that `make` returns, unless that was done before.
-    pub(crate) fn hold(&self, make: impl FnOnce() -> Result<RainReader>) -> &Result<RainReader> {
-        self.held.get_or_init(make)
+    /// Takes hold of a version, unless that was done before. `make` gets the undo record that leads there from the head, or
+    /// `None` if the version is the head.
+    pub(crate) fn hold(
+        &self,
+        make: impl FnOnce(Option<Vec<u8>>) -> Result<RainReader>,
+    ) -> &Result<RainReader> {
+        self.held.get_or_init(|| {
+            let back = self.back.lock().take();
+            make(back)
+        })
     }
 
     fn held(&self) -> Result<&RainReader> {
@@ -43,15 +43,13 @@ impl HeadReader {
     }
 }
 
-/// The readers that have not read yet, with the ways back to their heads.
+/// The readers that have not read yet.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
-    /// Number of moves of the head.
-    moves: usize,
     /// The reader of the head.
     newest: Weak<HeadReader>,
-    /// The readers of the heads before, oldest first, each with the undo record that leads there from the next head.
-    older: VecDeque<(Weak<HeadReader>, Vec<u8>)>,
+    /// The reader of the head before.
+    older: Weak<HeadReader>,
 }
 
 impl Unread {
@@ -60,45 +58,34 @@ impl Unread {
         if let Some(reader) = unread(&self.newest) {
             return reader;
         }
-        let (core, held) = (Arc::clone(core), OnceLock::new());
-        let reader = Arc::new(HeadReader { core, moves: self.moves, root, held });
+        let (core, back, held) = (Arc::clone(core), Mutex::default(), OnceLock::new());
+        let reader = Arc::new(HeadReader { core, root, back, held });
         self.newest = Arc::downgrade(&reader);
         reader
     }
 
-    /// Returns the undo records that lead from the head to that of a reader that has not read.
-    pub(crate) fn way_back(&self, reader: &HeadReader) -> impl Iterator<Item = &[u8]> {
-        let steps = self.moves.saturating_sub(reader.moves);
-        self.older.iter().rev().take(steps).map(|(_, back)| back.as_slice())
+    /// Returns the reader of the head before, if it has not read.
+    pub(crate) fn older(&self) -> Option<Arc<HeadReader>> {
+        unread(&self.older)
     }
 
     /// Returns all readers that have not read.
-    pub(crate) fn all(&self) -> Vec<Arc<HeadReader>> {
-        let older = self.older.iter().map(|(reader, _)| reader);
-        older.chain([&self.newest]).filter_map(unread).collect()
+    pub(crate) fn all(&self) -> impl Iterator<Item = Arc<HeadReader>> {
+        [&self.older, &self.newest].into_iter().filter_map(unread)
     }
 
-    /// Notes that the head has moved. `back` leads back from there; without it no reader may be unread. Returns a reader that
-    /// has to take hold of its version now.
-    pub(crate) fn moved(&mut self, back: Option<Vec<u8>>) -> Option<Arc<HeadReader>> {
-        self.moves += 1;
-        let newest = mem::take(&mut self.newest);
-        if let Some(back) = back
-            && (!self.older.is_empty() || unread(&newest).is_some())
-        {
-            self.older.push_back((newest, back));
+    /// Notes that the head has moved. `back` leads back from there; without it no reader may be unread.
+    pub(crate) fn moved(&mut self, back: Option<Vec<u8>>) {
+        self.older = mem::take(&mut self.newest);
+        if let Some(reader) = self.older() {
+            *reader.back.lock() = back;
         }
-        while self.older.front().is_some_and(|(reader, _)| unread(reader).is_none()) {
-            self.older.pop_front();
-        }
-        let (oldest, _) = self.older.front().filter(|_| self.older.len() > MOST)?;
-        unread(oldest)
     }
 }
 
 /// Returns a reader that is still there and has not read.
 fn unread(reader: &Weak<HeadReader>) -> Option<Arc<HeadReader>> {
-    reader.upgrade().filter(|reader| reader.is_unread())
+    reader.upgrade().filter(|reader| reader.held.get().is_none())
 }
 
 impl StateReader for HeadReader {
@@ -122,8 +109,10 @@ impl StateReader for HeadReader {
         self.held()?.has_storage(address)
     }
 
+    /// Takes hold of the version as a read does. An import asks this of readers that its threads use some blocks later. They
+    /// give way to others, so none of them should find the way back while a block waits.
     fn gathers(&self) -> bool {
-        self.core.source.store.snapshot().is_remote()
+        self.held().is_ok_and(|reader| reader.gathers())
     }
 
     fn gather(&self, accesses: &[Access]) -> Result<()> {

@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
     Access, Account, AccountChange, AccountWrite, BlockRef, Finished, Group, HasStorage, Known,
-    LayerSession, Session, SessionCounters, StateError, StateLayer, TxWrites, UndoRecord, WriteSet,
-    hash_address, hash_slot,
+    LayerSession, Session, SessionCounters, StateError, StateLayer, TxWrites, UndoRecord, Wants,
+    WriteSet, hash_address, hash_slot,
 };
 use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession, OracleLayer};
 use std::{sync::Arc, time::Instant};
@@ -291,6 +291,53 @@ fn roots_between_transactions() {
         assert_eq!(block.outcome.commitment.digest(), *root, "after transaction {n}");
     }
     drop(store);
+}
+
+/// A layer that wants writes from the second change on, and keeps how many come at a time.
+#[derive(Debug, Clone, Default)]
+struct Streamed(Arc<Mutex<Vec<usize>>>);
+
+impl AlterLayer for Streamed {
+    fn begin(
+        &self,
+        inner: &Arc<dyn StateLayer>,
+        parent: BlockRef,
+    ) -> Result<Box<dyn LayerSession>, StateError> {
+        Ok(AlteredSession::boxed(inner.begin(parent)?, self.clone()))
+    }
+}
+
+impl AlterSession for Streamed {
+    fn wants(&self, _: &dyn LayerSession) -> Wants {
+        Wants { writes_from: Some(2), ..Wants::default() }
+    }
+
+    fn stream_hashed(
+        &mut self,
+        _: &mut dyn LayerSession,
+        writes: Vec<AccountWrite>,
+    ) -> Result<(), StateError> {
+        self.0.lock().push(writes.len());
+        Ok(())
+    }
+}
+
+#[test]
+fn a_layer_gets_no_writes_while_cores_are_busy() {
+    let streamed = Streamed::default();
+    let layer = AlteredLayer::new(layer().0, streamed.clone());
+    let mut session = Session::begin(&layer, PARENT).unwrap();
+    session.cores_are_busy();
+    for wei in 1..=3 {
+        session.apply(&change(ALICE, Some(wei)).tx()).unwrap();
+    }
+    assert!(streamed.0.lock().is_empty());
+    session.cores_are_free();
+    for wei in 1..=3 {
+        session.apply(&change(BOB, Some(wei)).tx()).unwrap();
+    }
+    // All writes of the block at the second change, and then each change.
+    assert_eq!(*streamed.0.lock(), [2, 1]);
 }
 
 #[test]

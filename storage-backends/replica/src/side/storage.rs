@@ -234,8 +234,9 @@ impl Storages {
         Ok(true)
     }
 
-    /// Completes the tries that the block has changed so far; returns their roots and, at its end, rows.
-    pub(super) fn seal(&mut self, source: &Prefetcher, end: bool) -> Result<Part> {
+    /// Completes the tries that the block has changed so far; returns their roots and, at its end, their rows, for which
+    /// it uses the memory of `rows`.
+    pub(super) fn seal(&mut self, source: &Prefetcher, rows: Batch, end: bool) -> Result<Part> {
         let mut jobs: Vec<(B256, Storage)> = Vec::with_capacity(self.changed.len());
         for account in &self.changed {
             if let Some(storage) = self.tries.remove(account) {
@@ -250,7 +251,7 @@ impl Storages {
             let root = storage.seal(*account, source, end.then_some(rows))?;
             Ok((*account, root))
         };
-        let mut part = Part::default();
+        let mut part = Part { rows, ..Part::default() };
         if others >= PARALLEL_SLOTS {
             let run = |job: &mut _| {
                 let mut rows = Batch::new();
@@ -264,7 +265,6 @@ impl Storages {
             }
         } else {
             if end {
-                part.rows = source.store().batch();
                 part.rows.reserve(SMALL_BLOCK.0, SMALL_BLOCK.1);
             }
             for job in &mut jobs {

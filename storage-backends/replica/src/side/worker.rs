@@ -13,7 +13,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256, map::B256HashMap};
 use crossbeam_channel::{Receiver, Sender, select};
-use polytrie_kv::caught;
+use polytrie_kv::{Batch, caught};
 use polytrie_state::{Access, Result, StateError, WriteSet, hash_address, hash_slot};
 use polytrie_trie::{AccountLeaf, Prefetcher};
 use std::collections::VecDeque;
@@ -340,7 +340,12 @@ impl Worker {
     fn seal(&mut self, end: bool) -> Result<Option<Sealed>> {
         let own = self.guarded(|worker| {
             worker.read_what_is_needed()?;
-            worker.storages.seal(&worker.source, end)
+            // The rows of the other workers are added to those of the first one.
+            let rows = match worker.accounts {
+                Some(_) if end => worker.source.store().batch(),
+                _ => Batch::new(),
+            };
+            worker.storages.seal(&worker.source, rows, end)
         });
         let own = self.or_failure(own);
         let others = match &self.peers {
