@@ -23,7 +23,6 @@ mod codec;
 mod layer;
 mod load;
 mod nodes;
-mod proof;
 mod reader;
 mod session;
 mod state;

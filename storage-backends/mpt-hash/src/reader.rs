@@ -3,7 +3,7 @@
 use crate::{
     ahead::look_at,
     cache::NodeCache,
-    nodes::{Stored, stored_root},
+    nodes::{ByHash, Stored, stored_root},
     trie::Trie,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -12,7 +12,10 @@ use polytrie_state::{
     Access, Account, AccountVisit, Result, SlotVisit, StateReader, hash_address, hash_slot,
     read_code, read_codes,
 };
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue};
+use polytrie_trie::{
+    AccountLeaf, EMPTY_ROOT, SlotValue,
+    cow::{CowTrie, StateTries},
+};
 use std::sync::Arc;
 
 /// A reader at the block at which its snapshot was taken: the snapshot has the root, and the nodes below.
@@ -29,6 +32,12 @@ impl MptHashReader {
     pub(crate) fn new(rows: Snapshot, cache: Arc<NodeCache>) -> Result<Self> {
         let root = stored_root(&rows)?;
         Ok(Self { nodes: Stored { rows, cache }, root })
+    }
+
+    /// Returns the tries that proofs and witnesses are made from.
+    pub(crate) fn tries<'a>(&'a self) -> StateTries<impl Fn(Option<B256>) -> ByHash<'a> + Sync> {
+        let rows = move |owner| ByHash::new(&self.nodes, owner);
+        StateTries::new(CowTrie::stored(self.root), rows, 0)
     }
 
     fn accounts(&self) -> Trie<'_> {
