@@ -21,9 +21,10 @@ mod write;
 
 pub use error::StateDumpError;
 pub use generated::begin_generated;
-pub use initial::{Filled, fill};
+pub use initial::fill;
 pub use partial::{PartialState, Preimages};
 pub use preimages::PreimageRows;
+pub use sorted::Filled;
 pub use write::{DumpForm, DumpOptions, write_dump};
 
 use crate::datadir::DataDir;
@@ -34,7 +35,6 @@ use polytrie_files::{
     dump::{DumpEnd, DumpReader},
 };
 use polytrie_state::StateError;
-use sorted::Sorted;
 use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
@@ -128,17 +128,15 @@ pub fn begin(
         Err(DumpEnd::File(error)) => return Err(error.into()),
         Err(DumpEnd::Sink(error)) => return Err(error.of_dump(&name)),
     }
-    let mut collected = gathered.finish()?;
-    let sorted = Sorted::new(&mut collected, interrupt, progress)?;
-    let loaded = target.layer.load(&mut sorted.accounts());
-    let found = sorted.finish().map_err(|error| error.of_dump(&name))?;
-    let commitment = loaded?;
+    let filled = gathered.finish()?.fill(&*target.layer, interrupt, progress);
+    let Filled { root, commitment, accounts, slots } =
+        filled.map_err(|error| error.of_dump(&name))?;
     go_on(interrupt)?;
-    for root in [Some(found.root), commitment.as_state_root()].into_iter().flatten() {
-        if root != expected {
+    for found in [Some(root), commitment.as_state_root()].into_iter().flatten() {
+        if found != expected {
             let number = start.head.number();
             let header = name_of(&beginning.header_file);
-            return Err(StateDumpError::Root { file: name, header, number, found: root, expected });
+            return Err(StateDumpError::Root { file: name, header, number, found, expected });
         }
     }
     start::add_stored_hashes(&mut start, &spec, &*target.layer)?;
@@ -150,8 +148,8 @@ pub fn begin(
         hash: start.head.hash(),
         state_root: expected,
         commitment: commitment.digest(),
-        accounts: found.accounts,
-        slots: found.slots,
+        accounts,
+        slots,
         hashes,
         hashes_wanted,
         knows_difficulty,
