@@ -23,7 +23,6 @@ pub use error::StateDumpError;
 pub use generated::begin_generated;
 pub use initial::fill;
 pub use partial::{PartialState, Preimages};
-pub use preimages::PreimageRows;
 pub use sorted::Filled;
 pub use write::{DumpForm, DumpOptions, write_dump};
 
@@ -35,6 +34,7 @@ use polytrie_files::{
     dump::{DumpEnd, DumpReader},
 };
 use polytrie_state::StateError;
+use preimages::PreimageRows;
 use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
