@@ -4,17 +4,15 @@ use super::{GenerateError, ProduceError, Producer};
 use crate::{
     BaseSpec, Workload, WorkloadSpec,
     fixture::{
-        Base, Cache, CacheError, OpenStore, PreparedChain, Settings, Subject,
+        Base, Cache, CacheError, PreparedChain, Settings, Subject,
         base::wallet,
         chain::{ChainFiles, FIGURES, OUTLINE, write},
-        copy::copy_tree,
-        store::prepared,
+        store::copied,
     },
 };
 use alloy_consensus::TxReceipt;
 use alloy_primitives::B256;
 use polytrie_chain::ChainOptions;
-use polytrie_kv::StoreOptions;
 use polytrie_layers::LayerOptions;
 use polytrie_node::words::counted;
 use serde::{Deserialize, Serialize};
@@ -105,18 +103,12 @@ fn make(
         layer: LayerOptions { trie_cache: TRIE_CACHE, ..LayerOptions::default() },
         ..Settings::default()
     };
-    let prepared = prepared(cache, base, &subject, &settings)?;
+    let (_scratch, open, commitment) = copied(cache, base, &subject, &settings)?;
     let mut workload = spec.open(wallet(cache, spec.seed, spec.accounts())?)?;
     let plan = workload.genesis();
-    write(&dir.join(OUTLINE), plan.outline(prepared.commitment))?;
-    let chain_spec = Arc::new(plan.chain_spec(prepared.commitment)?);
-
-    let scratch = cache.scratch()?;
-    let state = scratch.path().join("state");
-    copy_tree(&prepared.dir, &state)?;
-    let chain = OpenStore::open(&subject, &state, &settings, StoreOptions::default())?
-        .begin(chain_spec, ChainOptions::default())
-        .map_err(ProduceError::from)?;
+    write(&dir.join(OUTLINE), plan.outline(commitment))?;
+    let chain_spec = Arc::new(plan.chain_spec(commitment)?);
+    let chain = open.begin(chain_spec, ChainOptions::default()).map_err(ProduceError::from)?;
     let chain_spec = chain.spec();
     let mut figures = ChainFigures {
         chain_id: chain_spec.chain_id(),
