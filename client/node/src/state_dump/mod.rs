@@ -32,11 +32,12 @@ use gather::Gathered;
 use polytrie_files::{
     KnownHeader,
     dump::{DumpEnd, DumpReader},
+    input_name,
 };
 use polytrie_state::StateError;
 use preimages::PreimageRows;
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -108,7 +109,7 @@ pub fn begin(
     // Inputs that can be checked at once are checked before hours are spent.
     let (mut start, knows_difficulty) = start::start(&spec, &beginning)?;
     let expected = start.head.header.state_root;
-    let name = name_of(&beginning.dump);
+    let name = input_name(&beginning.dump);
     let reader = DumpReader::open(&beginning.dump)?;
     let read = reader.progress();
     let keeps_preimages = beginning.keep_preimages || target.layer.needs_preimages();
@@ -135,8 +136,8 @@ pub fn begin(
     for found in [Some(root), commitment.as_state_root()].into_iter().flatten() {
         if found != expected {
             let number = start.head.number();
-            let header = name_of(&beginning.header_file);
-            return Err(StateDumpError::Root { file: name, header, number, found, expected });
+            let (file, header) = (name.to_string(), input_name(&beginning.header_file).to_string());
+            return Err(StateDumpError::Root { file, header, number, found, expected });
         }
     }
     start::add_stored_hashes(&mut start, &spec, &*target.layer)?;
@@ -160,13 +161,5 @@ fn go_on(interrupt: &AtomicBool) -> Result<(), StateDumpError> {
     match interrupt.load(Ordering::Relaxed) {
         true => Err(StateDumpError::Interrupted),
         false => Ok(()),
-    }
-}
-
-/// Returns the name of a file for messages.
-fn name_of(file: &Path) -> String {
-    match file == Path::new("-") {
-        true => "standard input".to_owned(),
-        false => file.display().to_string(),
     }
 }
