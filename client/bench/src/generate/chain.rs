@@ -31,7 +31,7 @@ const TRIE_CACHE: usize = 512 << 20;
 const PROGRESS: Duration = Duration::from_secs(8);
 
 /// Size and head of a generated chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainFigures {
     /// Chain id.
     pub chain_id: u64,
@@ -52,7 +52,7 @@ pub struct ChainFigures {
 }
 
 /// The last block of a generated chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeneratedHead {
     /// Number of the block.
     pub number: u64,
@@ -113,12 +113,7 @@ fn make(
     let mut figures = ChainFigures {
         chain_id: chain_spec.chain_id(),
         genesis_hash: chain_spec.genesis_hash(),
-        chain_bytes: 0,
-        blocks: 0,
-        transactions: 0,
-        failed_transactions: 0,
-        gas: 0,
-        head: GeneratedHead { number: 0, hash: B256::ZERO, state_root: B256::ZERO },
+        ..ChainFigures::default()
     };
     let mut producer = Producer::new(chain);
     write_blocks(&mut *workload, &mut producer, dir, &mut figures, interrupt)?;
