@@ -72,11 +72,13 @@ impl Candidate {
             let is_from_list = self.accesses.is_empty() && session.wants_hints();
             let from_list = self.listed.as_ref().filter(|_| is_from_list);
             let from_list = from_list.map(|list| accesses(list));
-            let block = BlockToExecute::new(&self.block, senders)
-                .with_coinbase(*coinbase)
-                .with_authorities(authorities)
-                .with_accesses(from_list.as_ref().unwrap_or(&self.accesses))
-                .with_listed(how.listed);
+            let block = BlockToExecute {
+                coinbase: Some(*coinbase),
+                authorities,
+                accesses: from_list.as_ref().unwrap_or(&self.accesses),
+                listed: how.listed,
+                ..BlockToExecute::new(&self.block, senders)
+            };
             let before = EngineReads::of_this_thread();
             let executed = executor
                 .execute_block(session, *rules, ancestor_hash, block)

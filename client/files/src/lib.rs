@@ -52,7 +52,7 @@ pub use exporter::ArchiveExporter;
 pub use headers::{HeaderError, KnownHeader, read_headers};
 pub use output::{ExportError, OutputFile, RlpWriter, behind_links};
 pub use raw::RawBlock;
-pub use reader::{BlockReader, ReadProgress, length_of};
+pub use reader::{BlockReader, ReadProgress, input_name, length_of};
 
 /// Greatest length of a block's RLP that is read, in bytes: 64 MiB, several times what any fork allows (EIP-7934 limits
 /// the RLP of a block to 8 MiB).

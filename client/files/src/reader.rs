@@ -415,7 +415,7 @@ pub fn length_of(path: &Path) -> Option<u64> {
 }
 
 /// Returns the name of a file, or of standard input (`-`), for messages.
-pub(super) fn input_name(path: &Path) -> Arc<str> {
+pub fn input_name(path: &Path) -> Arc<str> {
     match path.as_os_str() == "-" {
         true => "standard input".into(),
         false => display_name(path),

@@ -10,6 +10,7 @@ use super::{
     signals::on_interrupt,
 };
 use crate::{
+    blocks::input_name,
     chain::Chain,
     datadir::{DataDir, NewDir, OpenOptions},
     executor::Prefetch,
@@ -547,7 +548,7 @@ fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<Option<Be
     };
     let begun = Begun::open(file)?;
     let header = begun.header()?;
-    options.first_block = header.map(|header| (PathBuf::from(input::name(file)), header));
+    options.first_block = header.map(|header| (PathBuf::from(&*input_name(file)), header));
     Ok(Some(begun))
 }
 

@@ -1,19 +1,12 @@
 //! Reading whole files that commands take.
 
 use super::exit::Failure;
+use crate::blocks::input_name;
 use std::{
     fs,
     io::{self, Read},
     path::Path,
 };
-
-/// Name of a file in messages; `-` is "standard input".
-pub(super) fn name(file: &Path) -> String {
-    match file == Path::new("-") {
-        true => "standard input".to_owned(),
-        false => file.display().to_string(),
-    }
-}
 
 /// Refuses standard input that is named twice: the second reader would find nothing.
 pub(super) fn expect_stdin_once<'a>(
@@ -36,7 +29,9 @@ pub(super) fn read(file: &Path) -> Result<Vec<u8>, Failure> {
         }
         false => fs::read(file),
     };
-    read().map_err(|e| Failure::Machine(format!("cannot read {}: {e}; check the path", name(file))))
+    read().map_err(|e| {
+        Failure::Machine(format!("cannot read {}: {e}; check the path", input_name(file)))
+    })
 }
 
 #[cfg(test)]

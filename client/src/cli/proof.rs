@@ -2,6 +2,7 @@
 
 use super::{args::StoredArgs, exit::Failure, input, output};
 use crate::{
+    blocks::input_name,
     chain::layer_at,
     datadir::DataDir,
     layers::{self, LAYERS, LayerKind, LayerNeeds, UnknownKind, VerifyError},
@@ -138,7 +139,7 @@ fn get(args: GetArgs) -> Result<(), Failure> {
 
 fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     input::expect_stdin_once(args.files.iter().map(PathBuf::as_path))?;
-    let names: Vec<String> = args.files.iter().map(|file| input::name(file)).collect();
+    let names: Vec<_> = args.files.iter().map(|file| input_name(file)).collect();
     let name = names.join(" with ");
     let mut proofs = Vec::with_capacity(args.files.len());
     for (file, name) in args.files.iter().zip(&names) {

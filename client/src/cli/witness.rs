@@ -6,6 +6,7 @@ use super::{
     output::{self, ResultArgs},
 };
 use crate::{
+    blocks::input_name,
     datadir::{DataDir, OpenOptions},
     layers::{self, EngineOptions, Stateless},
     witness::{Verified, WitnessError, WitnessFile, verify},
@@ -84,7 +85,7 @@ fn verified(
     held: Option<&DataDir>,
     stateless: &Stateless,
 ) -> Result<Verified, Failure> {
-    let name = input::name(path);
+    let name = input_name(path);
     let text = input::read(path)?;
     let file: WitnessFile = serde_json::from_slice(&text).map_err(|e| {
         let expected = "expected what `polytrie import --witness` writes";

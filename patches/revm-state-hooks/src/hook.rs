@@ -11,13 +11,19 @@ pub trait StateHook: Database {
     /// Whether [`Self::on_sload`] and [`Self::on_sstore`] do anything.
     ///
     /// Called once, when the EVM is built: if `false`, the stock instructions stay in place and the hooks cost nothing.
-    fn hooks_enabled(&self) -> bool;
+    fn hooks_enabled(&self) -> bool {
+        false
+    }
 
     /// Called when SLOAD is about to read `slot` of `address`.
-    fn on_sload(&mut self, address: Address, slot: U256);
+    fn on_sload(&mut self, address: Address, slot: U256) {
+        let _ = (address, slot);
+    }
 
     /// Called when SSTORE is about to write `slot` of `address`.
-    fn on_sstore(&mut self, address: Address, slot: U256);
+    fn on_sstore(&mut self, address: Address, slot: U256) {
+        let _ = (address, slot);
+    }
 
     /// Whether the account has a slot that is not zero, as of the end of the last committed
     /// transaction.

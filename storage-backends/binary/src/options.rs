@@ -1,7 +1,5 @@
 //! The settings of the layer.
 
-use std::fmt;
-
 /// The user's settings of the layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BinaryOptions {
@@ -61,11 +59,5 @@ impl GroupDepth {
     /// Whether a group begins at this depth.
     pub(crate) const fn begins_at(self, depth: usize) -> bool {
         depth.is_multiple_of(self.0 as usize)
-    }
-}
-
-impl fmt::Display for GroupDepth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }

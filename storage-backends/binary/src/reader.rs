@@ -3,11 +3,9 @@
 use crate::{
     FLAT, GroupDepth, Reads, STEMS, key::AccountKeys, node::Node, state::View, tree::Tree,
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, U256};
 use polytrie_kv::{Read, Snapshot};
-use polytrie_state::{
-    Access, Account, Result, StateReader, hash_address, hash_slot, read_code, read_codes,
-};
+use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot};
 
 /// A reader at the block at which its snapshot was taken.
 #[derive(Debug)]
@@ -41,20 +39,14 @@ impl BinaryReader {
 }
 
 impl StateReader for BinaryReader {
+    polytrie_state::code_from!(rows);
+
     fn account(&self, address: &Address) -> Result<Option<Account>> {
         self.view().account(address, &hash_address(address))
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         self.view().slot((address, &hash_address(address)), (slot, &hash_slot(slot)))
-    }
-
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
-        read_code(&self.rows, code_hash)
-    }
-
-    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
-        read_codes(&self.rows, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -1,12 +1,10 @@
 //! Reads at one block, unaffected by later blocks.
 
 use crate::{keys::SlotKey, value::Record, view::View};
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, U256};
 use parking_lot::Mutex;
 use polytrie_kv::{Snapshot, Ticket};
-use polytrie_state::{
-    Access, Account, Result, StateReader, hash_address, hash_slot, read_code, read_codes,
-};
+use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot};
 
 #[derive(Debug)]
 pub(crate) struct LmptReader {
@@ -24,6 +22,8 @@ impl LmptReader {
 }
 
 impl StateReader for LmptReader {
+    polytrie_state::code_from!(view.flat);
+
     fn account(&self, address: &Address) -> Result<Option<Account>> {
         Ok(self.record(address)?.1.map(|record| record.account))
     }
@@ -33,14 +33,6 @@ impl StateReader for LmptReader {
             return Ok(U256::ZERO);
         };
         self.view.slot(&SlotKey { account, incarnation, slot: hash_slot(slot) })
-    }
-
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
-        read_code(&self.view.flat, code_hash)
-    }
-
-    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
-        read_codes(&self.view.flat, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -7,32 +7,15 @@ use rayon::prelude::*;
 /// Number of inputs that one thread takes at a time.
 const GRAIN: usize = 256;
 
-/// A hasher of many inputs side by side; it keeps its memory for the next inputs.
-#[derive(Debug, Default)]
-pub(crate) struct Hasher(Inputs);
-
-impl Hasher {
-    /// Sets `out[n]` to the hash of the bytes that `write` writes for `n`.
-    pub(crate) fn hash(&mut self, out: &mut [B256], mut write: impl FnMut(usize, &mut Vec<u8>)) {
-        for (from, out) in (0..).step_by(GRAIN).zip(out.chunks_mut(GRAIN)) {
-            self.0.clear();
-            for (n, tag) in (from..from + out.len()).zip(0..) {
-                self.0.add(tag, |bytes| write(n, bytes));
-            }
-            self.0.hash(|tag, hash| out[tag as usize] = hash);
-        }
-    }
-}
-
 /// Returns the hashes of the bytes that `write` writes for each number below `count`, on all threads.
 pub(crate) fn hash_all(count: usize, write: impl Fn(usize, &mut Vec<u8>) + Sync) -> Vec<B256> {
     let mut hashes = vec![B256::ZERO; count];
     if count <= GRAIN {
-        Hasher::default().hash(&mut hashes, &write);
+        Inputs::default().hash_each(&mut hashes, &write);
         return hashes;
     }
-    hashes.par_chunks_mut(GRAIN).enumerate().for_each_init(Hasher::default, |hasher, (n, out)| {
-        hasher.hash(out, |at, bytes| write(n * GRAIN + at, bytes));
+    hashes.par_chunks_mut(GRAIN).enumerate().for_each_init(Inputs::default, |inputs, (n, out)| {
+        inputs.hash_each(out, |at, bytes| write(n * GRAIN + at, bytes));
     });
     hashes
 }

@@ -4,8 +4,8 @@
 //! leaves alone, every complete subtree stays as it is when leaves are added, and a proof needs no directions. The
 //! first byte of each hash input distinguishes leaves and trees of different kinds.
 
-use crate::hashing::Hasher;
 use alloy_primitives::{B256, Keccak256};
+use polytrie_state::keccak::Inputs;
 use rayon::prelude::*;
 
 /// The first byte of the hash input of two nodes of a block's tree.
@@ -30,14 +30,14 @@ pub(crate) fn node(kind: u8, left: &B256, right: &B256) -> B256 {
 /// Returns the level above.
 pub(crate) fn parents(kind: u8, nodes: &[B256]) -> Vec<B256> {
     let mut above = nodes.to_vec();
-    fold(kind, &mut above, &mut Hasher::default());
+    fold(kind, &mut above, &mut Inputs::default());
     above
 }
 
 /// Replaces a level by the one above it.
-fn fold(kind: u8, nodes: &mut Vec<B256>, hasher: &mut Hasher) {
+fn fold(kind: u8, nodes: &mut Vec<B256>, inputs: &mut Inputs) {
     let mut above = vec![B256::ZERO; nodes.len() / 2];
-    hasher.hash(&mut above, |n, bytes| {
+    inputs.hash_each(&mut above, |n, bytes| {
         bytes.push(kind);
         bytes.extend_from_slice(nodes[2 * n].as_slice());
         bytes.extend_from_slice(nodes[2 * n + 1].as_slice());
@@ -55,9 +55,9 @@ pub(crate) fn root(kind: u8, nodes: &[B256]) -> B256 {
     } else {
         nodes.to_vec()
     };
-    let mut hasher = Hasher::default();
+    let mut inputs = Inputs::default();
     while nodes.len() > 1 {
-        fold(kind, &mut nodes, &mut hasher);
+        fold(kind, &mut nodes, &mut inputs);
     }
     nodes.first().copied().unwrap_or_default()
 }

@@ -7,11 +7,10 @@ use crate::{
     key::{Key, slot_row},
     record::{KeyRecord, read_slot_value},
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{KeyRange, Read, Snapshot, prefix_end, with_row};
 use polytrie_state::{
-    Access, Account, Result, StateReader, any_slot, hash_address, hash_slot, read_code, read_codes,
-    scan,
+    Access, Account, Result, StateReader, any_slot, hash_address, hash_slot, scan,
 };
 use std::ops::ControlFlow;
 
@@ -68,6 +67,8 @@ impl LvmtReader {
 }
 
 impl StateReader for LvmtReader {
+    polytrie_state::code_from!(0);
+
     fn account(&self, address: &Address) -> Result<Option<Account>> {
         Ok(self.state(address)?.1.account)
     }
@@ -76,14 +77,6 @@ impl StateReader for LvmtReader {
         let (account, AccountState { incarnation, .. }) = self.state(address)?;
         let key = Key::Slot { account, incarnation, slot: hash_slot(slot) };
         number_of(read_record(&self.0, &key)?.as_ref())
-    }
-
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
-        read_code(&self.0, code_hash)
-    }
-
-    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
-        read_codes(&self.0, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -6,7 +6,6 @@ use crate::{
     cache::{Cached, NodeCache},
     check, load,
     nodes::{Stored, stored_root},
-    proof,
     reader::MptHashReader,
     session::{Move, MptHashSession, Written},
     state::State,
@@ -186,12 +185,12 @@ impl StateLayer for MptHashLayer {
 
 impl Prove for MptHashLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
-        proof::prove(&self.now()?, address, slots)
+        self.now()?.tries().prove(Self::NAME, address, slots)
     }
 }
 
 impl PastWitnesses for MptHashLayer {
     fn past_witness(&self, back: &[WriteSet], touched: &Touched) -> Result<(B256, Vec<Bytes>)> {
-        proof::past_witness(&self.now()?, back, touched)
+        Ok(self.now()?.tries().past_witness(back, touched)?)
     }
 }

@@ -6,14 +6,14 @@
 //! those clients.
 //!
 //! - `layer.rs`: the layer, which implements the seam,
-//! - `session.rs`, `reader.rs`: one block in progress, and reads at one block,
+//! - `session.rs`, `reader.rs`: one block in progress, and reads, proofs and witnesses at one block,
 //! - `state.rs`: the application of a write set to the tries,
 //! - `trie.rs`: one trie, read and changed by the library `trie-db`,
 //! - `codec.rs`: nodes as RLP, for that library,
 //! - `nodes.rs`, `cache.rs`: the sources of nodes,
 //! - `ahead.rs`: nodes on many paths, read together,
 //! - `changes.rs`: nodes that a block adds and removes,
-//! - `proof.rs`, `load.rs`, `check.rs`: proofs and witnesses, filling an empty layer, the search for damage.
+//! - `load.rs`, `check.rs`: filling an empty layer, the search for damage.
 
 mod ahead;
 mod cache;
@@ -23,7 +23,6 @@ mod codec;
 mod layer;
 mod load;
 mod nodes;
-mod proof;
 mod reader;
 mod session;
 mod state;

@@ -3,16 +3,18 @@
 use crate::{
     ahead::look_at,
     cache::NodeCache,
-    nodes::{Stored, stored_root},
+    nodes::{ByHash, Stored, stored_root},
     trie::Trie,
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{
     Access, Account, AccountVisit, Result, SlotVisit, StateReader, hash_address, hash_slot,
-    read_code, read_codes,
 };
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue};
+use polytrie_trie::{
+    AccountLeaf, EMPTY_ROOT, SlotValue,
+    cow::{CowTrie, StateTries},
+};
 use std::sync::Arc;
 
 /// A reader at the block at which its snapshot was taken: the snapshot has the root, and the nodes below.
@@ -29,6 +31,12 @@ impl MptHashReader {
     pub(crate) fn new(rows: Snapshot, cache: Arc<NodeCache>) -> Result<Self> {
         let root = stored_root(&rows)?;
         Ok(Self { nodes: Stored { rows, cache }, root })
+    }
+
+    /// Returns the tries that proofs and witnesses are made from.
+    pub(crate) fn tries<'a>(&'a self) -> StateTries<impl Fn(Option<B256>) -> ByHash<'a> + Sync> {
+        let rows = move |owner| ByHash::new(&self.nodes, owner);
+        StateTries::new(CowTrie::stored(self.root), rows, 0)
     }
 
     fn accounts(&self) -> Trie<'_> {
@@ -59,6 +67,8 @@ impl MptHashReader {
 }
 
 impl StateReader for MptHashReader {
+    polytrie_state::code_from!(nodes.rows);
+
     fn account(&self, address: &Address) -> Result<Option<Account>> {
         let leaf = self.accounts().get::<AccountLeaf>(&hash_address(address))?;
         Ok(leaf.map(|leaf| leaf.account()))
@@ -68,14 +78,6 @@ impl StateReader for MptHashReader {
         let storage = self.storage(&hash_address(address))?;
         let value = storage.get::<SlotValue>(&hash_slot(slot))?;
         Ok(value.map_or(U256::ZERO, |value| value.0))
-    }
-
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
-        read_code(&self.nodes.rows, code_hash)
-    }
-
-    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
-        read_codes(&self.nodes.rows, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -1,11 +1,9 @@
 //! Reads at one block, directly from the rows, unaffected by later blocks.
 
 use crate::TRIE;
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, U256};
 use polytrie_kv::Snapshot;
-use polytrie_state::{
-    Access, Account, Result, StateReader, hash_address, hash_slot, read_code, read_codes,
-};
+use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot};
 use polytrie_trie::{AccountLeaf, EMPTY_ROOT};
 
 #[derive(Debug)]
@@ -18,20 +16,14 @@ impl MptReader {
 }
 
 impl StateReader for MptReader {
+    polytrie_state::code_from!(0);
+
     fn account(&self, address: &Address) -> Result<Option<Account>> {
         Ok(self.leaf(address)?.map(|leaf| leaf.account()))
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         TRIE.slot(&self.0, &hash_address(address), &hash_slot(slot))
-    }
-
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
-        read_code(&self.0, code_hash)
-    }
-
-    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
-        read_codes(&self.0, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -11,7 +11,6 @@ use polytrie_state::{
     LayerSession, Outcome, PastWitnesses, Proof, Prove, Result, SlotVisit, StateLayer, StateReader,
     Touched, WIPED_TABLE, WriteSet,
 };
-use polytrie_trie::cow::StateTries;
 use std::sync::Arc;
 
 /// The DSM-Tree as a state layer.
@@ -130,13 +129,6 @@ impl Prove for RainLayer {
 impl PastWitnesses for RainLayer {
     fn past_witness(&self, back: &[WriteSet], touched: &Touched) -> Result<(B256, Vec<Bytes>)> {
         self.shared.lifecycle.ready()?;
-        let reader = self.shared.reader()?;
-        let (version, rows) = (&reader.version, &reader.noted());
-        let rows_of = |owner| TRIE.rows_of(rows, owner);
-        let mut tries = StateTries::new(version.whole(rows)?, rows_of, version.seq);
-        if !reader.keeps() {
-            tries.unshare(back, touched);
-        }
-        Ok(tries.past_witness(back, touched)?)
+        proof::past_witness(&self.shared.reader()?, back, touched)
     }
 }

@@ -13,7 +13,7 @@
 //! - `witness.rs`, `stateless.rs`: the nodes that a block needs of the state before it, made and used,
 //! - `bags.rs`: nodes that other processes have read for this layer,
 //! - `gather.rs`: reading many paths at a time,
-//! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs,
+//! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs and past witnesses,
 //! - `options.rs`: the settings.
 
 mod bags;

@@ -5,11 +5,9 @@ use crate::{
     touches::{Noted, Touches},
     version::Version,
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::Snapshot;
-use polytrie_state::{
-    Access, Account, Result, StateReader, hash_address, hash_slot, read_code, read_codes,
-};
+use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_slot};
 use polytrie_trie::cow::Entry;
 use std::sync::Arc;
 
@@ -52,6 +50,8 @@ impl RainReader {
 }
 
 impl StateReader for RainReader {
+    polytrie_state::code_from!(rows);
+
     fn account(&self, address: &Address) -> Result<Option<Account>> {
         self.look(&hash_address(address), |entry| entry.account)
     }
@@ -65,14 +65,6 @@ impl StateReader for RainReader {
         let look = |entry: &Entry| entry.storage.look(&slot, &rows, |value| value.0);
         let found = self.version.look(&self.rows, &hash, look)?.transpose()?;
         Ok(found.flatten().unwrap_or_default())
-    }
-
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
-        read_code(&self.rows, code_hash)
-    }
-
-    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
-        read_codes(&self.rows, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -27,6 +27,26 @@ pub fn read_codes(store: &dyn Read, hashes: &[B256]) -> Result<Vec<Option<Bytes>
     Ok(codes.into_iter().map(|code| code.map(Bytes::from)).collect())
 }
 
+/// Implements those methods of [`StateReader`](crate::StateReader) that read code, for a reader with this field of rows.
+#[macro_export]
+macro_rules! code_from {
+    ($($rows:tt)+) => {
+        fn code(
+            &self,
+            code_hash: &::alloy_primitives::B256,
+        ) -> $crate::Result<::std::option::Option<::alloy_primitives::Bytes>> {
+            $crate::read_code(&self.$($rows)+, code_hash)
+        }
+
+        fn codes(
+            &self,
+            hashes: &[::alloy_primitives::B256],
+        ) -> $crate::Result<::std::vec::Vec<::std::option::Option<::alloy_primitives::Bytes>>> {
+            $crate::read_codes(&self.$($rows)+, hashes)
+        }
+    };
+}
+
 /// Adds new code to a batch.
 pub fn write_codes(batch: &mut Batch, codes: &[(B256, Bytes)]) {
     for (hash, code) in codes {

@@ -77,6 +77,17 @@ impl Inputs {
         self.by_blocks[blocks].push(Input { start: start as u32, len: len as u32, tag });
     }
 
+    /// Sets `out[n]` to the hash of the bytes that `write` writes for `n`.
+    pub fn hash_each(&mut self, out: &mut [B256], mut write: impl FnMut(usize, &mut Vec<u8>)) {
+        for (from, out) in (0..).step_by(Self::PORTION).zip(out.chunks_mut(Self::PORTION)) {
+            self.clear();
+            for (n, tag) in (from..from + out.len()).zip(0..) {
+                self.add(tag, |bytes| write(n, bytes));
+            }
+            self.hash(|tag, hash| out[tag as usize] = hash);
+        }
+    }
+
     /// Hashes all inputs added since the last [`Self::clear`], and calls `report` with the tag and hash of each.
     pub fn hash(&self, mut report: impl FnMut(u32, B256)) {
         for inputs in &self.by_blocks {

@@ -16,18 +16,11 @@ pub fn hash_slot(slot: &U256) -> B256 {
 /// Returns the hash of the key of each access: of its slot, or of its account if it is about that. Hashing many together
 /// takes a fraction of the time of hashing each.
 pub(crate) fn hash_keys(accesses: &[Access]) -> Vec<B256> {
-    let (mut inputs, mut hashes) = (Inputs::default(), vec![B256::ZERO; accesses.len()]);
-    let portions = accesses.chunks(Inputs::PORTION).zip(hashes.chunks_mut(Inputs::PORTION));
-    for (accesses, hashes) in portions {
-        inputs.clear();
-        for (tag, access) in (0..).zip(accesses) {
-            inputs.add(tag, |input| match access.place() {
-                (address, None) => input.extend_from_slice(address.as_slice()),
-                (_, Some(slot)) => input.extend_from_slice(&slot.to_be_bytes::<32>()),
-            });
-        }
-        inputs.hash(|tag, hash| hashes[tag as usize] = hash);
-    }
+    let mut hashes = vec![B256::ZERO; accesses.len()];
+    Inputs::default().hash_each(&mut hashes, |n, input| match accesses[n].place() {
+        (address, None) => input.extend_from_slice(address.as_slice()),
+        (_, Some(slot)) => input.extend_from_slice(&slot.to_be_bytes::<32>()),
+    });
     hashes
 }
 

@@ -1,10 +1,12 @@
 //! Proofs of accounts in the form of `eth_getProof` (EIP-1186): the same for all layers with the canonical state root.
 
-use crate::{AccountLeaf, SlotValue, verify_key};
-use alloy_primitives::{Address, B256, Bytes, U64, U256};
-use polytrie_state::{
-    Proof, ProofError, Proven, Result, SlotProof, StateError, hash_address, hash_slot,
+use crate::{
+    AccountLeaf, RowSource, SlotValue,
+    cow::{Entry, StateTries, Storage},
+    verify_key,
 };
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
+use polytrie_state::{Proof, ProofError, Proven, Result, SlotProof, hash_address, hash_slot};
 use serde::{Deserialize, Serialize};
 
 /// The JSON form of a proof. An absent account has nonce and balance zero, the root of the trie without keys and the
@@ -23,38 +25,36 @@ struct AccountProof {
     storage_proof: Vec<SlotProof<Vec<Bytes>>>,
 }
 
-/// Builds the proof of an account for a layer with this name, given the account's leaf (or that of an empty account)
-/// and its nodes; `slot` proves the slot with a hash.
-///
-/// # Errors
-///
-/// Any error of `slot`, or if the proof does not serialise.
-pub fn prove_account<E>(
-    layer: &str,
-    address: &Address,
-    (leaf, account_proof): (AccountLeaf, Vec<Bytes>),
-    slots: &[U256],
-    slot: impl Fn(&B256) -> Result<(Option<SlotValue>, Vec<Bytes>), E>,
-) -> Result<Proof>
-where
-    StateError: From<E>,
-{
-    let mut storage_proof = Vec::with_capacity(slots.len());
-    for key in slots {
-        let (value, proof) = slot(&hash_slot(key))?;
-        let value = value.map_or(U256::ZERO, |value| value.0);
-        storage_proof.push(SlotProof { key: *key, value, proof });
+impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
+    /// Proves an account and some of its slots, for a layer with this name.
+    ///
+    /// # Errors
+    ///
+    /// If rows are missing or damaged, the store fails, or the proof does not serialise.
+    pub fn prove(&self, layer: &str, address: &Address, slots: &[U256]) -> Result<Proof> {
+        let account = hash_address(address);
+        let (entry, account_proof) = self.accounts.prove(&account, &(self.rows)(None), self.now)?;
+        let leaf = entry.map_or_else(AccountLeaf::default, Entry::leaf);
+        let none = Storage::default();
+        let storage = entry.map_or(&none, |entry| &entry.storage);
+        let rows = (self.rows)(Some(account));
+        let mut storage_proof = Vec::with_capacity(slots.len());
+        for key in slots {
+            let (value, proof) = storage.prove(&hash_slot(key), &rows, self.now)?;
+            let value = value.map_or(U256::ZERO, |value| value.0);
+            storage_proof.push(SlotProof { key: *key, value, proof });
+        }
+        let proof = AccountProof {
+            address: *address,
+            account_proof,
+            balance: leaf.balance,
+            code_hash: leaf.code_hash,
+            nonce: U64::from(leaf.nonce),
+            storage_hash: leaf.storage_root,
+            storage_proof,
+        };
+        Proof::of(layer, &proof)
     }
-    let proof = AccountProof {
-        address: *address,
-        account_proof,
-        balance: leaf.balance,
-        code_hash: leaf.code_hash,
-        nonce: U64::from(leaf.nonce),
-        storage_hash: leaf.storage_root,
-        storage_proof,
-    };
-    Proof::of(layer, &proof)
 }
 
 /// Checks a proof against a state root: every node must be used and lead to the next, and the leaf must hold the

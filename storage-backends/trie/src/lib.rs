@@ -28,7 +28,7 @@ mod tests;
 
 pub use arena::{Ages, Cut, Trie};
 pub use build::SortedBuilder;
-pub use canonical::{prove_account, verify};
+pub use canonical::verify;
 pub use check::{RowCheck, check_rows};
 pub use error::{Result, TrieError};
 pub use prefetch::{Owner, Prefetcher};

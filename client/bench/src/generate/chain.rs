@@ -4,17 +4,15 @@ use super::{GenerateError, ProduceError, Producer};
 use crate::{
     BaseSpec, Workload, WorkloadSpec,
     fixture::{
-        Base, Cache, CacheError, OpenStore, PreparedChain, Settings, Subject,
+        Base, Cache, CacheError, PreparedChain, Settings, Subject,
         base::wallet,
         chain::{ChainFiles, FIGURES, OUTLINE, write},
-        copy::copy_tree,
-        store::prepared,
+        store::copied,
     },
 };
 use alloy_consensus::TxReceipt;
 use alloy_primitives::B256;
 use polytrie_chain::ChainOptions;
-use polytrie_kv::StoreOptions;
 use polytrie_layers::LayerOptions;
 use polytrie_node::words::counted;
 use serde::{Deserialize, Serialize};
@@ -33,7 +31,7 @@ const TRIE_CACHE: usize = 512 << 20;
 const PROGRESS: Duration = Duration::from_secs(8);
 
 /// Size and head of a generated chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainFigures {
     /// Chain id.
     pub chain_id: u64,
@@ -54,7 +52,7 @@ pub struct ChainFigures {
 }
 
 /// The last block of a generated chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeneratedHead {
     /// Number of the block.
     pub number: u64,
@@ -105,28 +103,17 @@ fn make(
         layer: LayerOptions { trie_cache: TRIE_CACHE, ..LayerOptions::default() },
         ..Settings::default()
     };
-    let prepared = prepared(cache, base, &subject, &settings)?;
+    let (_scratch, open, commitment) = copied(cache, base, &subject, &settings)?;
     let mut workload = spec.open(wallet(cache, spec.seed, spec.accounts())?)?;
     let plan = workload.genesis();
-    write(&dir.join(OUTLINE), plan.outline(prepared.commitment))?;
-    let chain_spec = Arc::new(plan.chain_spec(prepared.commitment)?);
-
-    let scratch = cache.scratch()?;
-    let state = scratch.path().join("state");
-    copy_tree(&prepared.dir, &state)?;
-    let chain = OpenStore::open(&subject, &state, &settings, StoreOptions::default())?
-        .begin(chain_spec, ChainOptions::default())
-        .map_err(ProduceError::from)?;
+    write(&dir.join(OUTLINE), plan.outline(commitment))?;
+    let chain_spec = Arc::new(plan.chain_spec(commitment)?);
+    let chain = open.begin(chain_spec, ChainOptions::default()).map_err(ProduceError::from)?;
     let chain_spec = chain.spec();
     let mut figures = ChainFigures {
         chain_id: chain_spec.chain_id(),
         genesis_hash: chain_spec.genesis_hash(),
-        chain_bytes: 0,
-        blocks: 0,
-        transactions: 0,
-        failed_transactions: 0,
-        gas: 0,
-        head: GeneratedHead { number: 0, hash: B256::ZERO, state_root: B256::ZERO },
+        ..ChainFigures::default()
     };
     let mut producer = Producer::new(chain);
     write_blocks(&mut *workload, &mut producer, dir, &mut figures, interrupt)?;

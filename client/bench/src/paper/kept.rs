@@ -4,6 +4,7 @@ use super::replicate::MeasuredPoint;
 use crate::{BenchError, Comparison, GivenChain, Result, measure::Machine};
 use alloy_primitives::keccak256;
 use polytrie_files::{ExportError, OutputFile};
+use polytrie_kv::disk::if_there;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{
@@ -127,13 +128,8 @@ fn damaged(file: &Path, reason: &dyn Display) -> BenchError {
 }
 
 fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>> {
-    match fs::read(file) {
-        Ok(bytes) => {
-            serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(file, &error))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(file)(error)),
-    }
+    let Some(bytes) = if_there(fs::read(file)).map_err(failed(file))? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(file, &error))
 }
 
 /// Writes a file atomically: it is there whole or not at all.

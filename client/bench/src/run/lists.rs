@@ -4,12 +4,8 @@ use super::{
     BenchError, Result,
     chain::{begin, candidates, wrong},
 };
-use crate::{
-    Base, Cache, PreparedChain, Settings, Subject,
-    fixture::{OpenStore, copy::copy_tree, store::prepared},
-};
+use crate::{Base, Cache, PreparedChain, Settings, Subject, fixture::store::copied};
 use polytrie_chain::ChainOptions;
-use polytrie_kv::StoreOptions;
 use polytrie_node::{
     access_lists::{ACCESS_LISTS_FILE, AccessListFileError, AccessListWriter},
     import::ImportError,
@@ -41,10 +37,7 @@ fn make(
     file: &Path,
 ) -> Result<()> {
     let subject = Subject::new("mpt", "mdbx");
-    let scratch = cache.scratch()?;
-    let state = scratch.path().join("state");
-    copy_tree(&prepared(cache, base, &subject, settings)?.dir, &state)?;
-    let open = OpenStore::open(&subject, &state, settings, StoreOptions::default())?;
+    let (_scratch, open, _) = copied(cache, base, &subject, settings)?;
     let options = ChainOptions { keep_access_lists: true, ..ChainOptions::default() };
     let mut chain = begin(prepared_chain, &open, options)?;
     let mut writer = AccessListWriter::open(file).map_err(unusable)?;

@@ -8,19 +8,17 @@ use super::{
 use crate::{
     BlockPlan, Cache, GenerateError, Planned, ProduceError, Producer, Settings, Subject, Wallet,
     fixture::{
-        Base, OpenStore,
+        Base,
         base::mix,
         cache::Scratch,
         chain::{ChainFiles, OUTLINE, write},
-        copy::copy_tree,
-        store::prepared,
+        store::copied,
     },
     workload::{BLOCK_TIME, CHAIN_ID, GWEI},
 };
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, Bytes};
 use polytrie_chain::ChainOptions;
-use polytrie_kv::StoreOptions;
 use serde::{Deserialize, Serialize};
 use std::{
     path::{Path, PathBuf},
@@ -104,20 +102,14 @@ type Call = (Address, Bytes, u64);
 impl Maker {
     fn open(spec: &WorstSpec, base: &Base, cache: &Arc<Cache>) -> Result<Self, GenerateError> {
         let subject = Subject::new("mpt", "mdbx");
-        let settings = Settings::default();
-        let prepared = prepared(cache, base, &subject, &settings)?;
+        let (store, open, commitment) = copied(cache, base, &subject, &Settings::default())?;
         let plan = spec.genesis();
-        let chain_spec = Arc::new(plan.chain_spec(prepared.commitment)?);
-        let store = cache.scratch()?;
-        let state = store.path().join("state");
-        copy_tree(&prepared.dir, &state)?;
-        let chain = OpenStore::open(&subject, &state, &settings, StoreOptions::default())?
-            .begin(chain_spec, ChainOptions::default())
-            .map_err(ProduceError::from)?;
+        let chain_spec = Arc::new(plan.chain_spec(commitment)?);
+        let chain = open.begin(chain_spec, ChainOptions::default()).map_err(ProduceError::from)?;
         Ok(Self {
             spec: *spec,
             producer: Producer::new(chain),
-            outline: plan.outline(prepared.commitment),
+            outline: plan.outline(commitment),
             wallet: spec.wallet(),
             deep: [spec.deep_slots().deepest, spec.deep_accounts().deepest],
             _store: store,

@@ -63,32 +63,4 @@ impl<'a> BlockToExecute<'a> {
             withdrawals,
         }
     }
-
-    /// Returns the block with the account that receives its fees.
-    #[must_use]
-    pub const fn with_coinbase(mut self, coinbase: Address) -> Self {
-        self.coinbase = Some(coinbase);
-        self
-    }
-
-    /// Returns the block with the accounts whose code its transactions may set (EIP-7702).
-    #[must_use]
-    pub const fn with_authorities(mut self, authorities: &'a [Address]) -> Self {
-        self.authorities = authorities;
-        self
-    }
-
-    /// Returns the block with the accounts and slots that it probably touches.
-    #[must_use]
-    pub const fn with_accesses(mut self, accesses: &'a [Access]) -> Self {
-        self.accesses = accesses;
-        self
-    }
-
-    /// Returns the block with the access list that it runs by.
-    #[must_use]
-    pub const fn with_listed(mut self, listed: Option<Listed<'a>>) -> Self {
-        self.listed = listed;
-        self
-    }
 }

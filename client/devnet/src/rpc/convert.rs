@@ -13,7 +13,10 @@ use alloy_consensus::{
 };
 use alloy_primitives::{Address, B256, U256};
 use alloy_rpc_types_eth::{Block, BlockTransactions, Header, Log, Transaction, TransactionReceipt};
-use serde_json::Value;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 use std::fmt::LowerHex;
 
 /// Returns a block, with its transactions or only their hashes.
@@ -217,6 +220,11 @@ pub(super) fn quantity(number: impl LowerHex) -> Value {
 /// Serializes any other value.
 pub(super) fn json_of(value: &impl serde::Serialize) -> RpcResult<Value> {
     serde_json::to_value(value).map_err(|error| RpcError::internal(&error))
+}
+
+/// Serializes a value as the text of an answer.
+pub(super) fn text_of(value: &impl serde::Serialize) -> RpcResult<Box<RawValue>> {
+    to_raw_value(value).map_err(|error| RpcError::internal(&error))
 }
 
 /// Returns the gas that each transaction of a block used.

@@ -8,7 +8,7 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use hmac::{Hmac, Mac, digest::KeyInit};
 use polytrie_kv::{
     create_dir,
-    disk::{Access, File, name, parent, sync_dir},
+    disk::{Access, File, if_there, name, parent, sync_dir},
 };
 use serde::Deserialize;
 use sha2_for_hmac::Sha256;
@@ -81,15 +81,12 @@ impl JwtSecret {
     /// If the file cannot be read or made, or its content is not a secret.
     pub fn read_or_make(path: &Path) -> Result<Self, JwtError> {
         let io = |action| move |source| JwtError::Io { action, path: path.to_owned(), source };
-        match fs::read(path) {
-            Ok(bytes) => Self::parse(&bytes).map_err(|found| {
+        match if_there(fs::read(path)).map_err(io("read"))? {
+            Some(bytes) => Self::parse(&bytes).map_err(|found| {
                 let path = path.to_owned();
                 JwtError::Content { path, found }
             }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Self::make(path).map_err(io("make"))
-            }
-            Err(error) => Err(io("read")(error)),
+            None => Self::make(path).map_err(io("make")),
         }
     }
 

@@ -242,12 +242,10 @@ impl Rpc {
 
     pub(super) fn at_number(&self, view: &View, number: u64) -> RpcResult<At> {
         let (state, db) = (self.state_of(view, number)?, view.db().clone());
-        if number == view.head.number() {
-            let merged = self.is_merged(&view.head.header, view.head.total_difficulty);
-            let header = view.head.header.clone();
-            return Ok(At { header, state, merged, pending: None, db });
-        }
-        let head = db.block_head(number)?;
+        let head = match number == view.head.number() {
+            true => view.head.clone(),
+            false => db.block_head(number)?,
+        };
         let merged = self.is_merged(&head.header, head.total_difficulty);
         Ok(At { header: head.header, state, merged, pending: None, db })
     }

@@ -57,7 +57,6 @@ use polytrie_chain::executor::sandbox::CallError;
 use polytrie_kv::caught;
 use polytrie_layers::LayerNeeds;
 use serde::Serialize;
-use serde_json::value::to_raw_value;
 use std::{
     ops::Deref,
     sync::Arc,
@@ -332,7 +331,7 @@ impl Methods {
             let answer = on_thread(move || {
                 let rpc = Rpc::new(shared);
                 let answer = method(&rpc, &mut Args::new(&params)?)?;
-                let text = to_raw_value(&answer).map_err(|error| RpcError::internal(&error));
+                let text = convert::text_of(&answer);
                 drop(permit);
                 text
             });

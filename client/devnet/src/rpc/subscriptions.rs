@@ -411,7 +411,7 @@ fn pending_news(topic: &Topic, tx: &PoolTransaction) -> RpcResult<Vec<Value>> {
 
 /// Serializes news.
 fn raw(news: &[impl Serialize]) -> RpcResult<Vec<Box<RawValue>>> {
-    news.iter().map(|news| to_raw_value(news).map_err(|error| RpcError::internal(&error))).collect()
+    news.iter().map(convert::text_of).collect()
 }
 
 #[cfg(test)]

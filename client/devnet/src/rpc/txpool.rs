@@ -12,10 +12,7 @@ use alloy_consensus::Transaction;
 use alloy_primitives::{Address, U64, map::AddressMap};
 use jsonrpsee::core::RegisterMethodError;
 use serde::Serialize;
-use serde_json::{
-    Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{Value, json, value::RawValue};
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -54,7 +51,7 @@ impl Texts {
 
     /// Serializes a part of the answer.
     pub(super) fn text(&mut self, value: &Value) -> RpcResult<Box<RawValue>> {
-        let text = to_raw_value(value).map_err(|error| RpcError::internal(&error))?;
+        let text = convert::text_of(value)?;
         let left = self.left.checked_sub(text.get().len());
         self.left = left.ok_or_else(|| {
             RpcError::new(

@@ -12,6 +12,7 @@ use std::{
 };
 
 use alloy_primitives::B256;
+use polytrie_kv::disk::if_there;
 use sha2::{Digest, Sha256};
 
 use super::directory::names_of;
@@ -76,11 +77,8 @@ pub(crate) fn verify_checksum(
 /// Returns the lines of a list; `None` if there is no list.
 fn read(list: &Path) -> Result<Option<Vec<Listed>>, BlockFileError> {
     let file = display_name(list);
-    let text = match std::fs::read(list) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(open_error(&file, error)),
-    };
+    let text = if_there(std::fs::read(list)).map_err(|error| open_error(&file, error))?;
+    let Some(text) = text else { return Ok(None) };
     match parse(&String::from_utf8_lossy(&text)) {
         Ok(lines) => Ok(Some(lines)),
         Err(line) => Err(BlockFileError::new(&file, BlockFileErrorKind::ChecksumLine { line })),

@@ -1,6 +1,6 @@
 //! The records of an e2store file.
 
-use std::{fmt, mem};
+use std::mem;
 
 use alloy_primitives::bytes::Bytes;
 
@@ -111,12 +111,6 @@ impl Kind {
 
     fn is_among(self, expected: &[Self]) -> bool {
         expected.iter().any(|kind| mem::discriminant(kind) == mem::discriminant(&self))
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::{OpenError, flat};
 use polytrie_kv::{
-    disk::{remove_dir, remove_file},
+    disk::{if_there, remove_dir, remove_file},
     write_whole,
 };
 use polytrie_state::{Stamp, seal, unseal};
@@ -75,10 +75,8 @@ fn holds_nothing(db: &Path) -> Result<bool, OpenError> {
         }
         Ok(true)
     };
-    match is_nothing() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        found => {
-            found.map_err(|source| OpenError::Io { action: "read", path: db.to_owned(), source })
-        }
-    }
+    let found = if_there(is_nothing());
+    let found =
+        found.map_err(|source| OpenError::Io { action: "read", path: db.to_owned(), source })?;
+    Ok(found.unwrap_or(true))
 }

@@ -8,8 +8,8 @@ use alloy_consensus::{Header, Sealed};
 use polytrie_chain::ChainDb;
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{
-    DirLock, Engine, KvError, MemoryEngine, Store, StoreOptions, create_dir, is_confirmed,
-    write_whole,
+    DirLock, Engine, KvError, MemoryEngine, Store, StoreOptions, create_dir, disk::if_there,
+    is_confirmed, write_whole,
 };
 use polytrie_layers::{
     self as layers, DEFAULT_ENGINE, DEFAULT_LAYER, EngineError, LayerKind, UnknownKind,
@@ -129,11 +129,9 @@ impl DataDir {
         let copied = fs::read(from.join(GENESIS_FILE))
             .and_then(|genesis| write_whole(&path, &genesis))
             .and_then(|()| fs::canonicalize(&path));
-        match copied {
-            Ok(path) => Ok(Some(path.display().to_string())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(OpenError::write("write the genesis into", &path, source)),
-        }
+        let copied = if_there(copied)
+            .map_err(|source| OpenError::write("write the genesis into", &path, source))?;
+        Ok(copied.map(|path| path.display().to_string()))
     }
 
     /// Returns the engine of a new directory. Fails if this build does not have it, or if options are for another one,

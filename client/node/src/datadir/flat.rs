@@ -15,7 +15,7 @@
 //! after one that ended early finds its own F again, and a D with a stamp that finds F empty knows that F is missing, as
 //! when its disk is not mounted.
 
-use polytrie_kv::{DirLock, KvError, create_dir, write_whole};
+use polytrie_kv::{DirLock, KvError, create_dir, disk::if_there, write_whole};
 use polytrie_layers::normal;
 use polytrie_state::{seal, unseal};
 use serde::{Deserialize, Serialize};
@@ -116,11 +116,8 @@ impl Owner {
 
     fn read(dir: &Path) -> Result<Option<Self>, FlatError> {
         let path = dir.join(OWNER_FILE);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io_error("read", &path)(error)),
-        };
+        let text = if_there(fs::read(&path)).map_err(io_error("read", &path))?;
+        let Some(text) = text else { return Ok(None) };
         unseal(&text).map(Some).map_err(|reason| FlatError::Damaged { path, reason })
     }
 
@@ -197,10 +194,7 @@ impl Content {
 /// Lists the names in a directory; the list is empty if the directory does not exist.
 fn names(dir: &Path) -> Result<Vec<OsString>, FlatError> {
     let list = || fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.file_name())).collect();
-    match list() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        listed => listed.map_err(io_error("read", dir)),
-    }
+    Ok(if_there(list()).map_err(io_error("read", dir))?.unwrap_or_default())
 }
 
 /// Whether a name counts as nothing: leftovers of this program, and the files of the root of a new disk.
@@ -309,12 +303,8 @@ pub fn remove_flat(path: &Path, datadir: &Path) -> Result<Option<String>, FlatEr
         return Ok(Some(format!("stays, as it is {first}")));
     }
     let lock = DirLock::acquire(path)?;
-    let gone = |path: &Path, result: io::Result<()>| match result {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(io_error("remove", path)(error))
-        }
-        _ => Ok(()),
-    };
+    let gone =
+        |path: &Path, result: io::Result<()>| if_there(result).map_err(io_error("remove", path));
     let db = path.join("db");
     gone(&db, fs::remove_dir_all(&db))?;
     for name in [UNFINISHED, OWNER_FILE, LOCK] {
@@ -334,10 +324,7 @@ pub fn remove_flat(path: &Path, datadir: &Path) -> Result<Option<String>, FlatEr
 /// If the file cannot be removed.
 pub fn forget_flat(datadir: &Path) -> io::Result<()> {
     for name in [UNFINISHED, OWNER_FILE] {
-        match fs::remove_file(datadir.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        if_there(fs::remove_file(datadir.join(name)))?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use alloy_primitives::B256;
 use polytrie_chainspec::{ChainSpec, GenesisPlan};
-use polytrie_kv::write_whole;
+use polytrie_kv::{disk::if_there, write_whole};
 use polytrie_layers::{self as layers, DEFAULT_LAYER};
 use polytrie_state::{STAMP_FILE, Stamp};
 use std::{
@@ -196,10 +196,6 @@ fn remove(path: &Path, flat: Option<&Path>, was_there: bool) -> Result<(), OpenE
 
 /// Turns the result of a removal into an error, unless the file did not exist.
 fn gone(path: PathBuf, removed: io::Result<()>) -> Result<(), OpenError> {
-    match removed {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(OpenError::Io { action: "remove", path, source })
-        }
-        _ => Ok(()),
-    }
+    let removed = if_there(removed).map(drop);
+    removed.map_err(|source| OpenError::Io { action: "remove", path, source })
 }

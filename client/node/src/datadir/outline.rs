@@ -7,7 +7,7 @@
 use super::{GENESIS_FILE, OpenError};
 use alloy_primitives::{B256, keccak256};
 use polytrie_chainspec::{ChainSpec, ChainSpecError};
-use polytrie_kv::write_whole;
+use polytrie_kv::{disk::if_there, write_whole};
 use polytrie_state::Stamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -60,9 +60,8 @@ pub(super) fn rules(spec: &ChainSpec) -> Option<B256> {
 /// with the rules of the stamp.
 pub(super) fn read(dir: &Path, stamp: &Stamp) -> Option<(FileState, Arc<ChainSpec>)> {
     let path = dir.join(OUTLINE_FILE);
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+    let text = match if_there(fs::read_to_string(&path)) {
+        Ok(text) => text?,
         Err(e) => return unusable(&path, &e.to_string()),
     };
     let outline: Outline<'_> = match serde_json::from_str(&text) {

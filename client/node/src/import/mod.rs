@@ -42,7 +42,7 @@ use std::{
 };
 
 /// The settings of an import.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ImportOptions {
     /// Files in the order in which they are read; `-` is standard input.
     pub files: Vec<PathBuf>,
@@ -85,22 +85,7 @@ pub struct ImportOptions {
 impl ImportOptions {
     /// Returns settings that import all of these files on one thread, in order, without other files or output.
     pub fn plain(files: Vec<PathBuf>) -> Self {
-        Self {
-            files,
-            begun: None,
-            to: None,
-            threads: 1,
-            prefetch: Prefetch::Off,
-            prefetchers: None,
-            interrupt: Arc::default(),
-            display: Display::Quiet,
-            csv: None,
-            trace: None,
-            shadow: None,
-            witnesses: None,
-            hints: None,
-            access_lists: None,
-        }
+        Self { files, threads: 1, ..Self::default() }
     }
 }
 

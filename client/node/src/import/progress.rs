@@ -14,13 +14,14 @@ const LINE_EVERY: Duration = Duration::from_secs(8);
 const BAR_EVERY: Duration = Duration::from_millis(200);
 
 /// The form in which progress is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Display {
     /// A bar, which is redrawn.
     Bar,
     /// A line every eight seconds.
     Lines,
     /// No output.
+    #[default]
     Quiet,
 }
 

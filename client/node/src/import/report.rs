@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// The result of an import; serialises to the JSON of `--json`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Default, Clone, Serialize)]
 pub struct ImportReport {
     /// Name of the state layer.
     pub state: String,
@@ -109,7 +109,7 @@ impl WitnessReport {
 }
 
 /// The head after an import.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Default, Clone, Serialize)]
 pub struct HeadReport {
     /// Block number.
     pub number: u64,
@@ -174,32 +174,8 @@ impl ImportReport {
             state: chain.layer().name().to_owned(),
             kv: chain.db().store().engine_name().to_owned(),
             chain: chain.spec().name().to_owned(),
-            blocks: 0,
-            txs: 0,
-            gas: 0,
-            seconds: Duration::ZERO,
-            tps: 0.0,
-            mgas_per_second: 0.0,
-            prefetched: 0,
-            listed: 0,
-            by_list: 0,
-            skipped: 0,
-            side: 0,
-            reorganised: 0,
-            receipts_unchecked: 0,
             head: HeadReport::of(chain),
-            lost: 0,
-            lacks_last: false,
-            invalid: None,
-            time: TimeSplit::default(),
-            counters: CountersSnapshot::default(),
-            waited: EngineReads::default(),
-            layer: BTreeMap::new(),
-            shadow: None,
-            witnesses: None,
-            prefetchers: None,
-            lists_written: None,
-            peak_rss_bytes: 0,
+            ..Self::default()
         }
     }
 

@@ -47,11 +47,8 @@ impl Merged {
     ) -> Result<Self, PrestateError> {
         let mut names = Names::new();
         for file in files.iter().filter(|file| !file.nodes.is_empty()) {
-            let leaves =
-                nodes::leaves(root(file)?, &file.nodes).map_err(|what| form(file, what))?;
-            for (hash, _, slots) in leaves {
-                names.entry(hash).or_default().extend(slots.into_iter().map(|(slot, _)| slot));
-            }
+            nodes::add_names(root(file)?, &file.nodes, &mut names)
+                .map_err(|what| form(file, what))?;
         }
         Ok(Self {
             accounts: BTreeMap::new(),

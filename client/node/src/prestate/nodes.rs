@@ -17,9 +17,6 @@ const MOST_NODES: usize = 1 << 20;
 /// Length from which on a node counts as several, in bytes. No node of a real trie is as long.
 const LONG_NODE: usize = 1 << 10;
 
-/// An account by its hash, with its known slots.
-type Leaf = (B256, Account, Vec<(B256, U256)>);
-
 /// Hashes of accounts, each with hashes of its slots.
 pub(super) type Names = BTreeMap<B256, BTreeSet<B256>>;
 
@@ -146,33 +143,24 @@ fn descend(
     Ok(())
 }
 
-/// Returns all leaves that can be reached from the root. Missing nodes are skipped.
+/// Adds the accounts and slots of all leaves that can be reached from the root. Missing nodes are skipped.
 ///
 /// # Errors
 ///
-/// Fails with a sentence about the node or value that does not decode.
-pub(super) fn leaves(root: B256, nodes: &[Bytes]) -> Result<Vec<Leaf>, String> {
+/// Fails with a sentence about the node or account that does not decode.
+pub(super) fn add_names(root: B256, nodes: &[Bytes], names: &mut Names) -> Result<(), String> {
     let nodes: B256Map<&Bytes> = nodes.iter().map(|node| (keccak256(node), node)).collect();
-    let mut accounts = Vec::new();
     let mut found: Vec<(B256, Decoded<TrieAccount>)> = Vec::new();
     let mut left = MOST_NODES;
     walk(&nodes, root, &mut left, &mut |key, value| found.push((key, decoded(value))))?;
     for (hash, leaf) in found {
         let leaf = leaf.map_err(|e| wrong("an account", &e))?;
-        let mut values: Vec<(B256, Decoded<U256>)> = Vec::new();
-        if leaf.storage_root != EMPTY_ROOT_HASH {
-            let visit = &mut |key, value: &[u8]| values.push((key, decoded(value)));
-            walk(&nodes, leaf.storage_root, &mut left, visit)?;
-        }
-        let slots = values.into_iter().map(|(key, value)| {
-            let value = value.map_err(|e| wrong("a slot", &e))?;
-            Ok((key, value))
-        });
-        let slots = slots.collect::<Result<_, String>>()?;
-        let TrieAccount { nonce, balance, code_hash, .. } = leaf;
-        accounts.push((hash, Account { nonce, balance, code_hash }, slots));
+        let slots = names.entry(hash).or_default();
+        walk(&nodes, leaf.storage_root, &mut left, &mut |slot, _| {
+            slots.insert(slot);
+        })?;
     }
-    Ok(accounts)
+    Ok(())
 }
 
 /// A value of a leaf, or the reason why it does not decode.
@@ -274,16 +262,21 @@ mod tests {
         (root, nodes)
     }
 
+    fn names(root: B256, nodes: &[Bytes]) -> Result<Names, String> {
+        let mut names = Names::new();
+        add_names(root, nodes, &mut names).map(|()| names)
+    }
+
     #[test]
     fn nodes_that_refer_to_each_other_end_in_a_sentence() {
         let missing = B256::repeat_byte(7);
         for height in [8, 64, 70] {
             let (root, nodes) = tower(missing, height);
-            let error = leaves(root, &nodes).expect_err("there are too many");
+            let error = names(root, &nodes).expect_err("there are too many");
             assert!(error.contains("trie nodes"), "{error}");
         }
         let (root, nodes) = tower(missing, 3);
-        assert_eq!(leaves(root, &nodes), Ok(Vec::new()), "what is left out is not touched");
+        assert_eq!(names(root, &nodes), Ok(Names::new()), "what is left out is not touched");
     }
 
     #[test]
@@ -300,7 +293,7 @@ mod tests {
         let leaf = Bytes::from(leaf);
         let (root, mut nodes) = tower(keccak256(&leaf), 3);
         nodes.push(leaf);
-        let error = leaves(root, &nodes).expect_err("there are too many bytes");
+        let error = names(root, &nodes).expect_err("there are too many bytes");
         assert!(error.contains("refer to each other"), "{error}");
     }
 }

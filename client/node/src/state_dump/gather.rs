@@ -172,8 +172,7 @@ impl<'a> Gathered<'a> {
     }
 
     /// Writes the remaining rows.
-    pub(super) fn finish(mut self) -> Result<Collected, StateDumpError> {
-        self.collected.codes.write(0)?;
+    pub(super) fn finish(self) -> Result<Collected, StateDumpError> {
         self.preimages.finish()?;
         Ok(self.collected)
     }

@@ -5,26 +5,13 @@ use super::{
     gather::{Collected, Named},
     go_on,
     preimages::PreimageRows,
-    sorted::Sorted,
+    sorted::Filled,
 };
-use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
+use alloy_primitives::{KECCAK256_EMPTY, keccak256};
 use polytrie_chainspec::InitialAccount;
 use polytrie_kv::Store;
-use polytrie_state::{Account, Commitment, StateLayer, hash_address, hash_slot};
+use polytrie_state::{Account, StateLayer, hash_address, hash_slot};
 use std::sync::atomic::AtomicBool;
-
-/// Result of filling a layer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Filled {
-    /// State root of the accounts, for any layer.
-    pub root: B256,
-    /// Commitment of the layer.
-    pub commitment: Commitment,
-    /// Number of accounts.
-    pub accounts: u64,
-    /// Number of slots.
-    pub slots: u64,
-}
 
 /// Fills an empty layer on `store`. Memory does not depend on the number of accounts and slots, nor on the number of
 /// slots of one account: what does not fit is sorted on disk beside the store's files.
@@ -64,12 +51,7 @@ pub fn fill<'a>(
         }
     }
     preimages.finish()?;
-    collected.codes.write(0)?;
-    let sorted = Sorted::new(&mut collected, interrupt, progress)?;
-    let loaded = layer.load(&mut sorted.accounts());
-    let found = sorted.finish()?;
-    let commitment = loaded?;
-    Ok(Filled { root: found.root, commitment, accounts: found.accounts, slots: found.slots })
+    collected.fill(layer, interrupt, progress)
 }
 
 #[cfg(test)]

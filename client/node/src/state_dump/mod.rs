@@ -21,9 +21,9 @@ mod write;
 
 pub use error::StateDumpError;
 pub use generated::begin_generated;
-pub use initial::{Filled, fill};
+pub use initial::fill;
 pub use partial::{PartialState, Preimages};
-pub use preimages::PreimageRows;
+pub use sorted::Filled;
 pub use write::{DumpForm, DumpOptions, write_dump};
 
 use crate::datadir::DataDir;
@@ -32,11 +32,12 @@ use gather::Gathered;
 use polytrie_files::{
     KnownHeader,
     dump::{DumpEnd, DumpReader},
+    input_name,
 };
 use polytrie_state::StateError;
-use sorted::Sorted;
+use preimages::PreimageRows;
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -108,7 +109,7 @@ pub fn begin(
     // Inputs that can be checked at once are checked before hours are spent.
     let (mut start, knows_difficulty) = start::start(&spec, &beginning)?;
     let expected = start.head.header.state_root;
-    let name = name_of(&beginning.dump);
+    let name = input_name(&beginning.dump);
     let reader = DumpReader::open(&beginning.dump)?;
     let read = reader.progress();
     let keeps_preimages = beginning.keep_preimages || target.layer.needs_preimages();
@@ -128,17 +129,15 @@ pub fn begin(
         Err(DumpEnd::File(error)) => return Err(error.into()),
         Err(DumpEnd::Sink(error)) => return Err(error.of_dump(&name)),
     }
-    let mut collected = gathered.finish()?;
-    let sorted = Sorted::new(&mut collected, interrupt, progress)?;
-    let loaded = target.layer.load(&mut sorted.accounts());
-    let found = sorted.finish().map_err(|error| error.of_dump(&name))?;
-    let commitment = loaded?;
+    let filled = gathered.finish()?.fill(&*target.layer, interrupt, progress);
+    let Filled { root, commitment, accounts, slots } =
+        filled.map_err(|error| error.of_dump(&name))?;
     go_on(interrupt)?;
-    for root in [Some(found.root), commitment.as_state_root()].into_iter().flatten() {
-        if root != expected {
+    for found in [Some(root), commitment.as_state_root()].into_iter().flatten() {
+        if found != expected {
             let number = start.head.number();
-            let header = name_of(&beginning.header_file);
-            return Err(StateDumpError::Root { file: name, header, number, found: root, expected });
+            let (file, header) = (name.to_string(), input_name(&beginning.header_file).to_string());
+            return Err(StateDumpError::Root { file, header, number, found, expected });
         }
     }
     start::add_stored_hashes(&mut start, &spec, &*target.layer)?;
@@ -150,8 +149,8 @@ pub fn begin(
         hash: start.head.hash(),
         state_root: expected,
         commitment: commitment.digest(),
-        accounts: found.accounts,
-        slots: found.slots,
+        accounts,
+        slots,
         hashes,
         hashes_wanted,
         knows_difficulty,
@@ -162,13 +161,5 @@ fn go_on(interrupt: &AtomicBool) -> Result<(), StateDumpError> {
     match interrupt.load(Ordering::Relaxed) {
         true => Err(StateDumpError::Interrupted),
         false => Ok(()),
-    }
-}
-
-/// Returns the name of a file for messages.
-fn name_of(file: &Path) -> String {
-    match file == Path::new("-") {
-        true => "standard input".to_owned(),
-        false => file.display().to_string(),
     }
 }

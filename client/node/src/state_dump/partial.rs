@@ -5,7 +5,6 @@ use super::{
     gather::{Collected, Named},
     go_on,
     preimages::PreimageRows,
-    sorted::Sorted,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use polytrie_kv::Store;
@@ -87,7 +86,6 @@ impl PartialState {
                 collected.add_slot(*hash, *slot, *value)?;
             }
         }
-        collected.codes.write(0)?;
         for number in self.accounts()..accounts {
             go_on(interrupt)?;
             let address = Address::from_word(keccak256(number.to_be_bytes()));
@@ -97,10 +95,6 @@ impl PartialState {
             collected.add_account(hash, Named::new(account))?;
         }
         preimages.finish()?;
-        let sorted = Sorted::new(&mut collected, interrupt, progress)?;
-        let loaded = layer.load(&mut sorted.accounts());
-        sorted.finish()?;
-        loaded?;
-        Ok(())
+        collected.fill(layer, interrupt, progress).map(drop)
     }
 }

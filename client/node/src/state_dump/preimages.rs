@@ -8,7 +8,7 @@ use polytrie_state::{put_address_preimage, put_slot_preimage};
 const PORTION: usize = 16 << 20;
 
 /// Addresses and slots to be written into a store, if they are wanted there.
-pub struct PreimageRows<'a> {
+pub(super) struct PreimageRows<'a> {
     store: Option<&'a Store>,
     batch: Batch,
 }
@@ -17,25 +17,17 @@ polytrie_kv::debug_fields!(PreimageRows['_] {});
 
 impl<'a> PreimageRows<'a> {
     /// Returns the rows of a store. Unless they are wanted, nothing is written.
-    pub fn new(store: &'a Store, are_wanted: bool) -> Self {
+    pub(super) fn new(store: &'a Store, are_wanted: bool) -> Self {
         Self { store: are_wanted.then_some(store), batch: Batch::new() }
     }
 
     /// Adds an address under its hash.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the store fails.
-    pub fn add_address(&mut self, hash: &B256, address: &Address) -> Result<()> {
+    pub(super) fn add_address(&mut self, hash: &B256, address: &Address) -> Result<()> {
         self.add(|batch| put_address_preimage(batch, hash, address))
     }
 
     /// Adds a slot under its hash.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the store fails.
-    pub fn add_slot(&mut self, hash: &B256, slot: &U256) -> Result<()> {
+    pub(super) fn add_slot(&mut self, hash: &B256, slot: &U256) -> Result<()> {
         self.add(|batch| put_slot_preimage(batch, hash, slot))
     }
 
@@ -46,11 +38,7 @@ impl<'a> PreimageRows<'a> {
     }
 
     /// Writes the remaining rows.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the store fails.
-    pub fn finish(mut self) -> Result<()> {
+    pub(super) fn finish(mut self) -> Result<()> {
         self.store.map_or(Ok(()), |store| store.engine_write_portion(&mut self.batch, 1))
     }
 }

@@ -7,23 +7,43 @@ use super::{
 use crate::state_root::RootBuilder;
 use alloy_primitives::{B256, Bytes, U256};
 use polytrie_kv::Run;
-use polytrie_state::{Account, GenesisAccount, GenesisSlots, StateError};
+use polytrie_state::{Account, Commitment, GenesisAccount, GenesisSlots, StateError, StateLayer};
 use std::{
     cell::RefCell,
     iter,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Root and size of the state that was written into the layer.
-#[derive(Debug)]
-pub(super) struct Found {
-    pub(super) root: B256,
-    pub(super) accounts: u64,
-    pub(super) slots: u64,
+/// Result of filling a layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filled {
+    /// State root of the accounts, for any layer.
+    pub root: B256,
+    /// Commitment of the layer.
+    pub commitment: Commitment,
+    /// Number of accounts.
+    pub accounts: u64,
+    /// Number of slots.
+    pub slots: u64,
+}
+
+impl Collected {
+    /// Fills an empty layer with everything that was collected.
+    pub(super) fn fill(
+        mut self,
+        layer: &dyn StateLayer,
+        interrupt: &AtomicBool,
+        progress: &mut dyn FnMut(Step),
+    ) -> Result<Filled, StateDumpError> {
+        self.codes.write(0)?;
+        let sorted = Sorted::new(&mut self, interrupt, progress)?;
+        let loaded = layer.load(&mut sorted.accounts());
+        sorted.finish(loaded)
+    }
 }
 
 /// Iterator over a dump in order.
-pub(super) struct Sorted<'a>(RefCell<Inner<'a>>);
+struct Sorted<'a>(RefCell<Inner<'a>>);
 
 struct Inner<'a> {
     run: Run<'a, Entry>,
@@ -45,7 +65,7 @@ struct Inner<'a> {
 polytrie_kv::debug_fields!(Sorted['_] {});
 
 impl<'a> Sorted<'a> {
-    pub(super) fn new(
+    fn new(
         collected: &'a mut Collected,
         interrupt: &'a AtomicBool,
         progress: &'a mut dyn FnMut(Step),
@@ -68,7 +88,7 @@ impl<'a> Sorted<'a> {
 
     /// Returns the accounts in the form for a layer. After an error, which is kept for [`Self::finish`], there are
     /// no more.
-    pub(super) fn accounts(&self) -> impl Iterator<Item = Result<GenesisAccount<'_>, StateError>> {
+    fn accounts(&self) -> impl Iterator<Item = Result<GenesisAccount<'_>, StateError>> {
         iter::from_fn(move || {
             let next = self.0.borrow_mut().account();
             let (hash, account, code) = match next {
@@ -88,14 +108,16 @@ impl<'a> Sorted<'a> {
         StateError::Protocol("the dump ended early")
     }
 
-    /// Returns root and size of the state after the layer has read everything, or the error that ended the reading.
-    pub(super) fn finish(self) -> Result<Found, StateDumpError> {
+    /// Returns the result after the layer has read everything, or the error that ended the reading, which is then the
+    /// reason why the layer failed.
+    fn finish(self, loaded: Result<Commitment, StateError>) -> Result<Filled, StateDumpError> {
         let mut inner = self.0.into_inner();
         if let Some(failed) = inner.failed {
             return Err(failed);
         }
         inner.close()?;
-        Ok(Found { root: inner.roots.root(), accounts: inner.accounts, slots: inner.slots })
+        let (root, commitment) = (inner.roots.root(), loaded?);
+        Ok(Filled { root, commitment, accounts: inner.accounts, slots: inner.slots })
     }
 }
 
@@ -202,7 +224,7 @@ mod tests {
             .accounts()
             .try_for_each(|account| account?.slots.try_for_each(|slot| slot.map(drop)));
         assert!(read.is_err());
-        let error = sorted.finish().unwrap_err().to_string();
+        let error = sorted.finish(read.map(|()| Commitment::none())).unwrap_err().to_string();
         assert!(error.contains("is there twice"), "{error}");
     }
 }

@@ -1,13 +1,13 @@
 //! The block that a chain begins with, and what is known of earlier blocks.
 
-use super::{Beginning, StateDumpError, name_of};
+use super::{Beginning, StateDumpError};
 use alloy_eips::eip2935::{HISTORY_SERVE_WINDOW, HISTORY_STORAGE_ADDRESS};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, U256};
 use polytrie_chain::{Head, Start, StartAncestor};
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::{check_body_roots, decode::decode_sealed_block};
-use polytrie_files::KnownHeader;
+use polytrie_files::{KnownHeader, input_name};
 use polytrie_state::StateLayer;
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) fn start(
     spec: &ChainSpec,
     beginning: &Beginning,
 ) -> Result<(Start, bool), StateDumpError> {
-    let file = name_of(&beginning.header_file);
+    let file = input_name(&beginning.header_file).to_string();
     let wrong = |what: String| StateDumpError::Header { file: file.clone(), what };
     let Some((head, before)) = beginning.headers.split_last() else {
         return Err(wrong("there is no header in it".to_owned()));

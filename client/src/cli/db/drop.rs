@@ -10,7 +10,7 @@ use crate::{
     layers,
 };
 use clap::Args;
-use polytrie_kv::{DirLock, KvError};
+use polytrie_kv::{DirLock, KvError, disk::if_there};
 use polytrie_state::{STAMP_FILE, Stamp, StampError};
 use serde::Serialize;
 use std::{
@@ -132,10 +132,8 @@ fn confirm(dir: &Path, content: &str) -> Result<bool, Failure> {
 /// Removes our files. The stamp, or the mark of an unfinished directory, goes last but for the lock, so that a
 /// command that was stopped can be run again. Returns whether other files are left.
 fn remove(dir: &Path, keeps_genesis: bool) -> Result<bool, (PathBuf, io::Error)> {
-    let gone = |path: &Path, result: io::Result<()>| match result {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err((path.to_owned(), e)),
-        _ => Ok(()),
-    };
+    let gone =
+        |path: &Path, result: io::Result<()>| if_there(result).map_err(|e| (path.to_owned(), e));
     for shadow in shadows(dir).map_err(|e| (dir.to_owned(), e))? {
         gone(&shadow, fs::remove_dir_all(&shadow))?;
     }

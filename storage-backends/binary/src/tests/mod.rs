@@ -196,14 +196,19 @@ fn roots_are_those_of_ubt() {
         let expected = ubt.root_hash().unwrap();
         for grown in &mut trees {
             let found = grown.change(&leaves);
-            assert_eq!(found, expected, "round {round}, {} levels a group", grown.group_depth);
+            assert_eq!(
+                found,
+                expected,
+                "round {round}, {} levels a group",
+                grown.group_depth.levels()
+            );
         }
     }
     let leaves: Vec<_> = there.iter().map(|(key, value)| (*key, Some(*value))).collect();
     for grown in &trees {
         let mut straight = Grown::new(grown.group_depth.levels());
         straight.change(&leaves);
-        assert_eq!(straight.rows(), grown.rows(), "{} levels a group", grown.group_depth);
+        assert_eq!(straight.rows(), grown.rows(), "{} levels a group", grown.group_depth.levels());
         let mut found = Vec::new();
         let visit = &mut |stem: &Stem, _: &B256| {
             found.push(*stem);

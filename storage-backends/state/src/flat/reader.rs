@@ -1,8 +1,8 @@
 //! Reads of flat rows at one block, unaffected by later blocks.
 
 use super::FlatTables;
-use crate::{Access, Account, Result, StateReader, hash_address, hash_slot, read_code, read_codes};
-use alloy_primitives::{Address, B256, Bytes, U256};
+use crate::{Access, Account, Result, StateReader, hash_address, hash_slot};
+use alloy_primitives::{Address, U256};
 use polytrie_kv::Snapshot;
 
 /// A reader at the block at which its snapshots were taken.
@@ -22,20 +22,14 @@ impl FlatReader {
 }
 
 impl StateReader for FlatReader {
+    crate::code_from!(codes);
+
     fn account(&self, address: &Address) -> Result<Option<Account>> {
         self.tables.account(&self.rows, &hash_address(address))
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256> {
         self.tables.slot(&self.rows, &hash_address(address), &hash_slot(slot))
-    }
-
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>> {
-        read_code(&self.codes, code_hash)
-    }
-
-    fn codes(&self, hashes: &[B256]) -> Result<Vec<Option<Bytes>>> {
-        read_codes(&self.codes, hashes)
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool> {

@@ -19,10 +19,10 @@ use std::{
 /// returns those of the account trie, or of the storage trie of an account.
 #[derive(Debug, Clone)]
 pub struct StateTries<F> {
-    accounts: CowTrie<Entry>,
-    rows: F,
+    pub(crate) accounts: CowTrie<Entry>,
+    pub(crate) rows: F,
     /// Number of the last change.
-    now: u64,
+    pub(crate) now: u64,
 }
 
 impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {

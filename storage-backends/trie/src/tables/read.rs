@@ -2,12 +2,11 @@
 
 use super::TrieTables;
 use crate::{
-    AccountLeaf, LeafValue, Nibbles, Rows, SlotValue, cow::StateTries, leaf_on_path, prove_account,
-    prove_key, rows::key_of,
+    AccountLeaf, LeafValue, Nibbles, Rows, SlotValue, cow::StateTries, leaf_on_path, rows::key_of,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{KvError, Read, Values};
-use polytrie_state::{Proof, Result, SlotVisit, Touched, WriteSet, hash_address};
+use polytrie_state::{Proof, Result, SlotVisit, Touched, WriteSet};
 
 impl TrieTables {
     /// Reads the leaf of the account with this hash.
@@ -73,12 +72,8 @@ impl TrieTables {
         address: &Address,
         slots: &[U256],
     ) -> Result<Proof> {
-        let account = hash_address(address);
-        let (leaf, nodes) = prove_key::<AccountLeaf>(&account, &self.account_rows(store))?;
-        let storage = self.storage_rows(store, account);
-        prove_account(layer, address, (leaf.unwrap_or_default(), nodes), slots, |slot| {
-            prove_key(slot, &storage)
-        })
+        let tries = StateTries::stored(|owner| self.rows_of(store, owner))?;
+        tries.prove(layer, address, slots)
     }
 
     /// Returns the state root before a past block, and the nodes that the block needs: see

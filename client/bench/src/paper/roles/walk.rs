@@ -4,11 +4,7 @@ use super::{
     Course, LAYER,
     loads::{Loads, loads},
 };
-use crate::{
-    BenchError, Comparison, Result, Subject,
-    fixture::{OpenStore, copy::copy_tree, store::prepared},
-    run::candidates,
-};
+use crate::{BenchError, Comparison, Result, Subject, fixture::store::copied, run::candidates};
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::{Address, B256, map::HashMap};
 use parking_lot::Mutex;
@@ -20,7 +16,6 @@ use polytrie_chain::{
     },
 };
 use polytrie_chainspec::{ChainSpec, Rules};
-use polytrie_kv::StoreOptions;
 use polytrie_state::{StateError, StateLayer, StateReader};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -84,10 +79,7 @@ pub(super) fn walk(
 ) -> Result<()> {
     let cache = &base.cache;
     let subject = Subject::new(LAYER, ENGINE);
-    let scratch = cache.scratch()?;
-    let dir = scratch.path().join("store");
-    copy_tree(&prepared(cache, &course.base, &subject, &base.settings)?.dir, &dir)?;
-    let open = OpenStore::open(&subject, &dir, &base.settings, StoreOptions::default())?;
+    let (_scratch, open, _) = copied(cache, &course.base, &subject, &base.settings)?;
     let options = ChainOptions { keep_writes: true, ..ChainOptions::default() };
     let mut chain = open.begin(course.chain.spec()?, options)?;
     let spec = Arc::clone(chain.spec());

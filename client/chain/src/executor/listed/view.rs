@@ -59,14 +59,6 @@ impl Database for View<'_> {
 }
 
 impl StateHook for View<'_> {
-    fn hooks_enabled(&self) -> bool {
-        false
-    }
-
-    fn on_sload(&mut self, _: Address, _: U256) {}
-
-    fn on_sstore(&mut self, _: Address, _: U256) {}
-
     fn has_storage(&mut self, address: Address) -> Result<bool, InternalError> {
         let listed = self.listed(&address).ok_or(StateError::Untold)?;
         let is_left = |slot: U256| ListedBlock::slot_after(listed, &slot, self.index);

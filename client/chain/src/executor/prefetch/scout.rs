@@ -110,14 +110,6 @@ impl Database for ScoutDatabase<'_> {
 }
 
 impl StateHook for ScoutDatabase<'_> {
-    fn hooks_enabled(&self) -> bool {
-        false
-    }
-
-    fn on_sload(&mut self, _: Address, _: U256) {}
-
-    fn on_sstore(&mut self, _: Address, _: U256) {}
-
     fn has_storage(&mut self, address: Address) -> Result<bool, InternalError> {
         // Only a creation calls this, and it has read the account.
         Ok(self.scout.base.has_storage(&address)?)

@@ -105,7 +105,8 @@ impl Executor {
         if found != expected {
             return Err(InternalError::SenderCount { found, expected }.into());
         }
-        let block = block.with_coinbase(block_coinbase(&rules, &block)?);
+        let coinbase = Some(block_coinbase(&rules, &block)?);
+        let block = BlockToExecute { coinbase, ..block };
         if let Some(listed) = block.listed
             && let Some(together) = listed.together
         {
@@ -194,7 +195,8 @@ impl Executor {
         block: BlockToExecute<'a>,
     ) -> Result<BlockRun<'a>, ExecuteError> {
         let BlockToExecute { header, ommers, .. } = block;
-        let block = block.with_coinbase(block_coinbase(&rules, &block)?);
+        let coinbase = Some(block_coinbase(&rules, &block)?);
+        let block = BlockToExecute { coinbase, ..block };
         check_header(header, &rules)?;
         check_ommers(header, ommers)?;
         let drained = dao::drain(&rules, |address| session.account(address));

@@ -247,14 +247,6 @@ impl DatabaseCommit for Sandbox {
 }
 
 impl StateHook for Sandbox {
-    fn hooks_enabled(&self) -> bool {
-        false
-    }
-
-    fn on_sload(&mut self, _: Address, _: U256) {}
-
-    fn on_sstore(&mut self, _: Address, _: U256) {}
-
     fn has_storage(&mut self, address: Address) -> Result<bool, InternalError> {
         Ok(self.state.has_storage(&address)?)
     }

@@ -20,8 +20,7 @@ use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
 use jsonrpsee::{core::RegisterMethodError, types::ErrorObjectOwned};
 use polytrie_chain::ChainDb;
 use polytrie_kv::Snapshot;
-use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// Error code of a request or an answer that exceeds a limit.
@@ -68,7 +67,7 @@ fn add_changes(methods: &mut Methods) -> Result<(), RegisterMethodError> {
         };
         let answer = on_thread(move || {
             let news = Rpc::new(shared).filter_changes(id)?;
-            let answer = text(&news);
+            let answer = convert::text_of(&news);
             drop(permit);
             answer
         });
@@ -143,10 +142,6 @@ pub(in crate::rpc) fn removed_logs(
 
 /// The news of a filter as text, because JSON values would take several times the memory.
 type News = Vec<Box<RawValue>>;
-
-fn text(value: &impl Serialize) -> RpcResult<Box<RawValue>> {
-    to_raw_value(value).map_err(|error| RpcError::internal(&error))
-}
 
 /// The logs of an answer so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -327,7 +322,7 @@ impl Rpc {
                 let mut hashes = News::new();
                 for number in poll.from..end {
                     if let Some((hash, _)) = poll.view.db().canonical(number)? {
-                        hashes.push(text(&hash)?);
+                        hashes.push(convert::text_of(&hash)?);
                     }
                 }
                 (hashes, end)
@@ -348,10 +343,10 @@ impl Rpc {
             )
         };
         let pending = poll.pending.as_ref().ok_or_else(lost)?;
-        let mut news = pending.hashes.iter().map(text).collect::<RpcResult<News>>()?;
+        let mut news = pending.hashes.iter().map(convert::text_of).collect::<RpcResult<News>>()?;
         let mut left = self.max_response;
         for tx in &pending.full {
-            let tx = text(&convert::pending(tx)?)?;
+            let tx = convert::text_of(&convert::pending(tx)?)?;
             left = left.checked_sub(tx.get().len()).ok_or_else(lost)?;
             news.push(tx);
         }
@@ -381,7 +376,7 @@ impl Rpc {
             };
             logs.extend(search.logs);
         }
-        let news = logs.iter().map(text).collect::<RpcResult<_>>()?;
+        let news = logs.iter().map(convert::text_of).collect::<RpcResult<_>>()?;
         self.filters.told(poll, next, left);
         Ok(news)
     }

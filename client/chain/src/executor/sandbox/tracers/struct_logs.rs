@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 type Slots = BTreeMap<B256, B256>;
 
 /// Tracer of every step.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct StructLogs {
     memory: bool,
     stack: bool,
@@ -105,12 +105,7 @@ impl StructLogs {
             return_data: config.is_return_data_enabled(),
             limit: limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX),
             most,
-            text: Vec::new(),
-            written: 0,
-            slots: AddressMap::default(),
-            begun: None,
-            refunds: Vec::new(),
-            refund: 0,
+            ..Self::default()
         }
     }
 
