@@ -66,7 +66,7 @@ fn ordered_root(count: usize, encode: impl Fn(usize, &mut Vec<u8>)) -> B256 {
                 hashes[tag as usize] = hash;
             }
         }
-        inputs.hash(|tag, hash| hashes[tag as usize] = hash);
+        inputs.hash_all(|tag, hash| hashes[tag as usize] = hash);
         for (place, hash) in places.zip(hashes) {
             trie.add_branch(keys[place].slice(..depth(place)), hash, false);
         }

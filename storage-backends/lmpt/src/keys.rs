@@ -146,7 +146,7 @@ impl Places {
             }
             let first = places.len();
             places.extend(accounts);
-            inputs.hash(|i, hash| {
+            inputs.hash_all(|i, hash| {
                 places[first + i as usize].0[SHARED..].copy_from_slice(&hash[..32 - SHARED]);
             });
         }
@@ -164,7 +164,7 @@ impl Places {
             first += same.len() as u32;
         }
         let hashed = accounts.clone();
-        inputs.hash(|first, place| {
+        inputs.hash_all(|first, place| {
             let first = first as usize;
             let same = hashed[first..].iter().take_while(|account| **account == hashed[first]);
             accounts[first..first + same.count()].fill(place);

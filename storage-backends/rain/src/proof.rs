@@ -6,6 +6,9 @@ use polytrie_kv::Read;
 use polytrie_state::{Proof, Result, Touched, WriteSet, hash_address, hash_slot};
 use polytrie_trie::{Rows, cow::StateTries};
 
+/// The rows of one trie.
+type TrieRows<'r> = Rows<&'r dyn Read>;
+
 /// Makes a proof of what a reader sees.
 pub(crate) fn prove(reader: &RainReader, address: &Address, slots: &[U256]) -> Result<Proof> {
     let slot_hashes = slots.iter().map(hash_slot).collect();
@@ -32,7 +35,7 @@ fn tries<'r>(
     rows: &'r Noted<'_>,
     back: &[WriteSet],
     touched: &Touched,
-) -> Result<StateTries<impl Fn(Option<B256>) -> Rows<&'r dyn Read> + Sync>> {
+) -> Result<StateTries<impl Fn(Option<B256>) -> TrieRows<'r> + Sync>> {
     let version = &reader.version;
     let rows_of = move |owner| TRIE.rows_of(rows, owner);
     let mut tries = StateTries::new(version.whole(rows)?, rows_of, version.seq);

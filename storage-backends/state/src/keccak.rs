@@ -84,12 +84,12 @@ impl Inputs {
             for (n, tag) in (from..from + out.len()).zip(0..) {
                 self.add(tag, |bytes| write(n, bytes));
             }
-            self.hash(|tag, hash| out[tag as usize] = hash);
+            self.hash_all(|tag, hash| out[tag as usize] = hash);
         }
     }
 
     /// Hashes all inputs added since the last [`Self::clear`], and calls `report` with the tag and hash of each.
-    pub fn hash(&self, mut report: impl FnMut(u32, B256)) {
+    pub fn hash_all(&self, mut report: impl FnMut(u32, B256)) {
         for inputs in &self.by_blocks {
             for lanes in inputs.chunks(8) {
                 let lane = |i: usize| lanes[i.min(lanes.len() - 1)];
@@ -253,7 +253,7 @@ mod tests {
                     inputs.add(i as u32, |out| out.extend_from_slice(&input(i)));
                 }
                 let mut seen = 0;
-                inputs.hash(|tag, hash| {
+                inputs.hash_all(|tag, hash| {
                     seen += 1;
                     assert_eq!(hash, keccak256(input(tag as usize)), "{count} inputs of {len}");
                 });

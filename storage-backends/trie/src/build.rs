@@ -149,7 +149,7 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
                 refs[n as usize] = embedded;
             }
         }
-        self.inputs.hash(|n, hash| refs[n as usize] = ChildRef::hashed(hash));
+        self.inputs.hash_all(|n, hash| refs[n as usize] = ChildRef::hashed(hash));
         self.rlp.clear();
         codec::encode_branch(&refs.each_ref(), &mut self.rlp);
         let mut reference = ChildRef::to(&self.rlp);

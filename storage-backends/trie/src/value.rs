@@ -48,7 +48,7 @@ pub trait NewValue<V> {
 }
 
 impl<V: Clone> NewValue<V> for Option<V> {
-    fn after(&self, _: Option<&V>) -> Option<V> {
+    fn after(&self, _: Option<&V>) -> Self {
         self.clone()
     }
 }

@@ -349,7 +349,7 @@ impl<V: LeafValue> Arena<V> {
             }
             out.buffers
                 .inputs
-                .hash(|i, hash| portion[i as usize].reference = ChildRef::hashed(hash));
+                .hash_all(|i, hash| portion[i as usize].reference = ChildRef::hashed(hash));
         }
     }
 

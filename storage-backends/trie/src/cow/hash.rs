@@ -52,7 +52,7 @@ pub(super) fn resolve<'a, V: LeafValue + 'a>(
                 leaf.refer(embedded);
             }
         }
-        inputs.hash(|tag, hash| portion[tag as usize].0.refer(ChildRef::hashed(hash)));
+        inputs.hash_all(|tag, hash| portion[tag as usize].0.refer(ChildRef::hashed(hash)));
     }
     for portion in levels.iter().rev().flat_map(|level| level.chunks(Inputs::PORTION)) {
         inputs.clear();
@@ -62,7 +62,7 @@ pub(super) fn resolve<'a, V: LeafValue + 'a>(
                 link.refer(embedded);
             }
         }
-        inputs.hash(|tag, hash| portion[tag as usize].0.refer(ChildRef::hashed(hash)));
+        inputs.hash_all(|tag, hash| portion[tag as usize].0.refer(ChildRef::hashed(hash)));
     }
 }
 
