@@ -27,7 +27,8 @@ pub fn read_codes(store: &dyn Read, hashes: &[B256]) -> Result<Vec<Option<Bytes>
     Ok(codes.into_iter().map(|code| code.map(Bytes::from)).collect())
 }
 
-/// Implements those methods of [`StateReader`](crate::StateReader) that read code, for a reader with this field of rows.
+/// Implements those methods of [`StateReader`](crate::StateReader) that read code, from the rows in a field of the reader:
+/// `code_from!(rows)` from `self.rows`, `code_from!(0)` from the first field of a tuple.
 #[macro_export]
 macro_rules! code_from {
     ($($rows:tt)+) => {

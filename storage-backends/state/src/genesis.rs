@@ -12,7 +12,7 @@ pub struct GenesisAccount<'a> {
     pub hash: B256,
     /// The account.
     pub account: Account,
-    /// The account's code, if it has any.
+    /// The account's code, if it has any. It may be left out where an account before it has the same code.
     pub code: Option<Bytes>,
     /// The account's slots.
     pub slots: GenesisSlots<'a>,

@@ -240,6 +240,7 @@ fn walk(
 mod tests {
     use super::*;
     use alloy_rlp::{Encodable, Header};
+    use alloy_trie::nodes::LeafNode;
 
     /// Returns a branch all of whose children are this node.
     fn branch(child: B256) -> Bytes {
@@ -260,6 +261,11 @@ mod tests {
             root = keccak256(&nodes[nodes.len() - 1]);
         }
         (root, nodes)
+    }
+
+    /// Returns the only node of a trie with one key.
+    fn only_leaf(key: B256, value: &impl Encodable) -> Bytes {
+        alloy_rlp::encode(LeafNode::new(Nibbles::unpack(key), alloy_rlp::encode(value))).into()
     }
 
     fn names(root: B256, nodes: &[Bytes]) -> Result<Names, String> {
@@ -295,5 +301,19 @@ mod tests {
         nodes.push(leaf);
         let error = names(root, &nodes).expect_err("there are too many bytes");
         assert!(error.contains("refer to each other"), "{error}");
+    }
+
+    #[test]
+    fn a_slot_that_does_not_decode_is_named_so() {
+        let (account, slot) = (B256::repeat_byte(1), B256::repeat_byte(2));
+        // A list is no number.
+        let storage = only_leaf(slot, &Vec::<U256>::new());
+        let leaf = TrieAccount { storage_root: keccak256(&storage), ..TrieAccount::default() };
+        let state = only_leaf(account, &leaf);
+        let (root, nodes) = (keccak256(&state), [state, storage]);
+        let found = Names::from([(account, BTreeSet::from([slot]))]);
+        assert_eq!(names(root, &nodes).as_ref(), Ok(&found), "the search is for names alone");
+        let error = answers(root, &nodes, &found).expect_err("the value is a list");
+        assert!(error.contains("a slot in its trie nodes does not decode"), "{error}");
     }
 }

@@ -67,8 +67,13 @@ mod tests {
         (1..=50_u8).rev().map(|number| InitialAccount {
             slots: Box::new((1..=u64::from(number)).map(|n| (U256::from(n), U256::from(n + 1)))),
             balance: U256::from(number),
-            ..InitialAccount::contract(Address::repeat_byte(number), Bytes::from(vec![number; 9]))
+            ..InitialAccount::contract(Address::repeat_byte(number), code(number))
         })
+    }
+
+    /// Returns the code of an account, which others have too.
+    fn code(number: u8) -> Bytes {
+        vec![number % 7; 9].into()
     }
 
     #[test]
@@ -91,6 +96,11 @@ mod tests {
             let reader = layer.reader().unwrap();
             let slot = reader.slot(&Address::repeat_byte(7), &U256::from(5)).unwrap();
             assert_eq!(slot, U256::from(6), "{}", kind.name);
+            for number in [3, 10, 17] {
+                let account = reader.account(&Address::repeat_byte(number)).unwrap().unwrap();
+                let found = reader.code(&account.code_hash).unwrap();
+                assert_eq!(found, Some(code(number)), "{}", kind.name);
+            }
         }
         assert!(roots.windows(2).all(|two| two[0] == two[1]), "{roots:?}");
     }
