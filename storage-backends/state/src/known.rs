@@ -48,9 +48,14 @@ impl Known {
     ///
     /// Those of [`Session::account`] and [`Session::slot`].
     pub fn read(session: &mut Session, accesses: &[Access], below: HasStorage) -> Result<Self> {
-        let is_account = |access: &&Access| matches!(access, Access::Account(_));
-        session.cache.accounts.reserve(accesses.iter().filter(is_account).count());
-        for (access, hash) in accesses.iter().zip(hash_keys(accesses)) {
+        let hashes = hash_keys(accesses);
+        let account = |(access, hash): (&Access, &B256)| {
+            matches!(access, Access::Account(_)).then_some(*hash)
+        };
+        let accounts: Vec<_> = accesses.iter().zip(&hashes).filter_map(account).collect();
+        session.cache.layer.expect(&accounts);
+        session.cache.accounts.reserve(accounts.len());
+        for (access, hash) in accesses.iter().zip(hashes) {
             session.cache.read(*access, hash)?;
         }
         let entries = mem::take(&mut session.cache.accounts);
