@@ -160,8 +160,8 @@ impl Executor {
                 run.finish()
             });
             transactions.stop();
-            let elsewhere = Some((Instant::now(), EngineReads::of_this_thread() - before));
-            executed.map(|executed| Executed { elsewhere, ..executed })
+            let ended = Some((Instant::now(), EngineReads::of_this_thread() - before));
+            executed.map(|executed| Executed { ended, ..executed })
         };
         let rest = || {
             others.helped(threads.saturating_sub(2), &|| transactions.run(), || {
