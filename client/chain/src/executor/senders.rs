@@ -97,8 +97,8 @@ impl Recovery {
         recovery
     }
 
-    /// Begins to recover the senders of `transactions` on all cores, for a thread of the pool, which has to go on with the
-    /// returned work.
+    /// Begins to recover the senders of `transactions` on all cores but one, which executes the block. The caller is a thread
+    /// of the pool, and has to go on with the returned work.
     pub fn begin_in_pool(transactions: &[TxEnvelope]) -> (Self, Box<dyn FnOnce() + Send>) {
         let senders = InOrder::new(transactions.len());
         let shared = Arc::new(Recovering { transactions: transactions.to_vec(), senders });
