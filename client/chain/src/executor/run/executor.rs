@@ -177,7 +177,8 @@ impl Executor {
         }
     }
 
-    /// Returns the threads beside the calling one for a block that so many threads run.
+    /// Returns the threads beside the calling one for a block that so many threads run. The first call decides how many there
+    /// are.
     pub(crate) fn others(&self, threads: usize) -> Others {
         self.others.get_or_init(|| Others::start(threads.saturating_sub(1))).clone()
     }
