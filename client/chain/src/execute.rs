@@ -86,7 +86,7 @@ impl Candidate {
             Ok((executed, came, EngineReads::of_this_thread() - before))
         })?;
         // What this thread did beside the run is not a part of it.
-        let (late, waited) = match executed.elsewhere {
+        let (late, waited) = match executed.ended {
             Some((end, waited)) => (end.elapsed(), waited),
             None => (Duration::ZERO, waited),
         };

@@ -71,7 +71,7 @@ pub struct PayloadBlock {
 }
 
 impl PayloadBlock {
-    /// Returns the block as a candidate, whose senders are recovered while it is executed.
+    /// Returns the block as a candidate, whose senders may still be recovered while it is executed.
     pub fn prepare(self, spec: &ChainSpec) -> Candidate {
         let Self { hash, block, rlp, access_list, recovery } = self;
         let mut candidate = Candidate::of_payload(spec, hash, block, rlp);

@@ -28,8 +28,8 @@ pub trait StateHook: Database {
     /// Whether the account has a slot that is not zero, as of the end of the last committed
     /// transaction.
     ///
-    /// Called before a contract is created at `address`, where no code and no nonce is; the creation fails if it returns
-    /// `true` (EIP-7610). Calls are too rare to matter for speed.
+    /// Called before a contract is created at `address`, which has neither code nor a nonce; the creation fails if this
+    /// returns `true` (EIP-7610). Calls are too rare to matter for speed.
     ///
     /// # Errors
     ///

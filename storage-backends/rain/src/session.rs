@@ -63,10 +63,7 @@ impl RainSession {
 
 impl LayerSession for RainSession {
     fn wants(&self) -> Wants {
-        match self.announced.is_open() {
-            true => self.announced.wants(),
-            false => Wants::default(),
-        }
+        self.announced.wants()
     }
 
     /// Reads nothing ahead.

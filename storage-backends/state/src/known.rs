@@ -8,8 +8,9 @@
 //!                         └────────► Known::session: run the block ──► into_writes      the same writes, or the announced changes were wrong
 //! ```
 //!
-//! An access list does not say whether an account has slots, which a block asks where it creates a contract. Most blocks
-//! ask for no such account, so that is looked up while the block runs ([`HasStorage`]).
+//! An access list does not say whether an account has slots, which a block asks where it creates a contract. Hardly any
+//! block asks that of an account for which it could not be foreseen, so it is looked up while the block runs
+//! ([`HasStorage`]).
 
 use crate::{
     Access, Account, LayerSession, Outcome, Result, Session, StateError, TxWrites, WriteSet,
@@ -41,16 +42,21 @@ pub struct Known {
 polytrie_kv::debug_fields!(Known { entries, storage, codes });
 
 impl Known {
-    /// Reads all of `accesses` from a session in which nothing was written so far, and which keeps none of it. `below` has
-    /// the same state as the session.
+    /// Reads all of `accesses` from a session in which nothing was written so far. The session keeps none of it afterwards.
+    /// `below` has the same state as the session.
     ///
     /// # Errors
     ///
     /// Those of [`Session::account`] and [`Session::slot`].
     pub fn read(session: &mut Session, accesses: &[Access], below: HasStorage) -> Result<Self> {
-        let is_account = |access: &&Access| matches!(access, Access::Account(_));
-        session.cache.accounts.reserve(accesses.iter().filter(is_account).count());
-        for (access, hash) in accesses.iter().zip(hash_keys(accesses)) {
+        let hashes = hash_keys(accesses);
+        let account = |(access, hash): (&Access, &B256)| {
+            matches!(access, Access::Account(_)).then_some(*hash)
+        };
+        let accounts: Vec<_> = accesses.iter().zip(&hashes).filter_map(account).collect();
+        session.cache.layer.expect(&accounts);
+        session.cache.accounts.reserve(accounts.len());
+        for (access, hash) in accesses.iter().zip(hashes) {
             session.cache.read(*access, hash)?;
         }
         let entries = mem::take(&mut session.cache.accounts);

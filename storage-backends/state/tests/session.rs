@@ -466,3 +466,15 @@ fn the_layer_gets_the_hashes_of_named_accounts_once() {
     let group = Group::begin(layer, store, PARENT).unwrap();
     check(group.session());
 }
+
+#[test]
+fn the_layer_gets_the_hashes_of_accounts_that_are_read_together() {
+    let announced = Announced::default();
+    let layer = AlteredLayer::new(layer().0, announced.clone());
+    let mut session = Session::begin(&layer, PARENT).unwrap();
+    let slot = Access::SlotRead(ALICE, U256::from(1));
+    let accesses = [Access::Account(ALICE), slot, Access::Account(BOB)];
+    let known = Known::read(&mut session, &accesses, nothing()).unwrap();
+    assert!(known.account(&ALICE).unwrap().is_some());
+    assert_eq!(*announced.0.lock(), [ALICE, BOB].map(|address| hash_address(&address)));
+}

@@ -42,8 +42,8 @@ pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync + 'static {
 
 /// The change of a key: its new value, which may keep a part of the one before. An `Option` is a value as it is.
 pub trait NewValue<V> {
-    /// Returns the value that takes the place of `before`; `None` removes the key. Whether there is one must not depend
-    /// on `before`, which is `None` for a key that is absent.
+    /// Returns the value that takes the place of `before`; `None` removes the key. Whether it removes the key must not
+    /// depend on `before`, which is `None` for a key that is absent.
     fn after(&self, before: Option<&V>) -> Option<V>;
 }
 

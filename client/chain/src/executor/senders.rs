@@ -89,7 +89,7 @@ struct Recovering {
 
 impl Recovery {
     /// Begins to recover the senders of `transactions` on all cores but that of the caller.
-    pub fn begin(transactions: &[TxEnvelope]) -> Self {
+    pub(crate) fn begin(transactions: &[TxEnvelope]) -> Self {
         let (recovery, rest) = Self::begin_in_pool(transactions);
         if transactions.len() > 1 && rayon::current_num_threads() > 1 {
             rayon::spawn(rest);
@@ -97,7 +97,8 @@ impl Recovery {
         recovery
     }
 
-    /// Does as [`Self::begin`] for a thread of the pool, which has to go on with the returned work.
+    /// Begins to recover the senders of `transactions` on all cores but one, which executes the block. The caller is a thread
+    /// of the pool, and has to go on with the returned work.
     pub fn begin_in_pool(transactions: &[TxEnvelope]) -> (Self, Box<dyn FnOnce() + Send>) {
         let senders = InOrder::new(transactions.len());
         let shared = Arc::new(Recovering { transactions: transactions.to_vec(), senders });

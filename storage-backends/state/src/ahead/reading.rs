@@ -65,9 +65,9 @@ impl<R: ReadAhead> Reading<R> {
         Self { readers: Arc::clone(readers), queue, is_closed: false }
     }
 
-    /// Returns the wants of a session that takes hints whether the store is slow or fast.
+    /// Returns the wants of a session that takes hints whether the store is slow or fast, until the queue is closed.
     pub fn wants(&self) -> Wants {
-        Wants { hints: true, slow: self.readers.is_slow(), ..Wants::default() }
+        Wants { hints: self.is_open(), slow: self.readers.is_slow(), ..Wants::default() }
     }
 
     /// Requests an item. Returns whether it was added to the queue.

@@ -61,7 +61,9 @@ fn what_is_ended_holds_nothing() {
             let notes = Arc::<Notes>::default();
             let mut reading = Reading::new(&readers, Noting(notes.clone()));
             (0..200).for_each(|n| assert!(reading.want(n)));
+            assert_eq!((reading.wants().hints, reading.wants().slow), (true, is_slow));
             reading.close();
+            assert_eq!((reading.wants().hints, reading.wants().slow), (false, is_slow));
             assert!(!reading.want(200), "it is too late");
             match is_dropped {
                 true => drop(reading),

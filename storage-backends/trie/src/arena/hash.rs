@@ -111,10 +111,8 @@ impl<V: LeafValue> Trie<V> {
         let mut top = vec![root];
         let children = self.arena.expand(&mut top, save, Vec::new());
         let threads = if changes < PARALLEL_FROM { 2 } else { rayon::current_num_threads() };
-        // A thread waits at the end for the last portion of another one, so they are small.
-        let portions = children.into_iter().map(|child| vec![child]).enumerate();
-        let portions = Mutex::new(portions.collect());
-        let shared = Arc::new(Shared { arena: mem::take(&mut self.arena), portions });
+        let left = Mutex::new(children.into_iter().enumerate().collect());
+        let shared = Arc::new(Shared { arena: mem::take(&mut self.arena), left });
         let helpers: Vec<_> = (1..threads)
             .map(|_| {
                 let shared = shared.clone();
@@ -134,7 +132,7 @@ impl<V: LeafValue> Trie<V> {
                 mine.join(theirs);
             }
         }
-        self.arena = Arc::into_inner(shared).expect("nobody helps any more").arena;
+        self.arena = Arc::into_inner(shared).expect("no thread helps any more").arena;
         done.sort_unstable_by_key(|(number, _)| *number);
         let children: Vec<Visit> = done.iter().flat_map(|(_, levels)| levels[0].clone()).collect();
         self.arena.hash_level(&mut top, &children, out);
@@ -147,21 +145,22 @@ impl<V: LeafValue> Trie<V> {
     }
 }
 
-/// The portions of a trie that several threads hash.
+/// A trie that several threads hash.
 struct Shared<V> {
     arena: Arena<V>,
-    /// The portions, each with its place in the order: a child of the root.
-    portions: Mutex<Vec<(usize, Vec<Visit>)>>,
+    /// The children of the root that no thread has taken, each with its place in the order. A thread takes one at a time,
+    /// because at the end it waits for what another thread has taken last.
+    left: Mutex<Vec<(usize, Visit)>>,
 }
 
 impl<V: LeafValue> Shared<V> {
-    /// Hashes portions until none is left. Returns the levels of each portion, with its place.
+    /// Hashes children of the root until none is left. Returns the levels of each, with its place.
     fn hash<S: RowSink>(&self, out: &mut Output<S>) -> Vec<(usize, Vec<Vec<Visit>>)> {
         let mut done = Vec::new();
         loop {
-            let portion = self.portions.lock().pop();
-            let Some((number, tops)) = portion else { return done };
-            done.push((number, self.arena.hash_levels(tops, out)));
+            let next = self.left.lock().pop();
+            let Some((number, child)) = next else { return done };
+            done.push((number, self.arena.hash_levels(vec![child], out)));
         }
     }
 }

@@ -67,7 +67,7 @@ polytrie_kv::debug_fields!(Listed['_] {});
 /// Options of transactions that run at the same time.
 #[derive(Clone, Copy)]
 pub struct Together<'a> {
-    /// Number of threads that run them. One puts their results in order, and the second does `first` before.
+    /// Number of threads that run them. One of them puts their results in order. Another one does `first` before it runs any.
     pub threads: usize,
     /// Work such as the commitment.
     pub first: &'a (dyn Fn() + Sync),

@@ -160,8 +160,8 @@ impl Executor {
                 run.finish()
             });
             transactions.stop();
-            let elsewhere = Some((Instant::now(), EngineReads::of_this_thread() - before));
-            executed.map(|executed| Executed { elsewhere, ..executed })
+            let ended = Some((Instant::now(), EngineReads::of_this_thread() - before));
+            executed.map(|executed| Executed { ended, ..executed })
         };
         let rest = || {
             others.helped(threads.saturating_sub(2), &|| transactions.run(), || {
@@ -177,7 +177,8 @@ impl Executor {
         }
     }
 
-    /// Returns the threads beside the calling one for a block that so many threads run.
+    /// Returns the threads beside the calling one for a block that so many threads run. The first call decides how many there
+    /// are.
     pub(crate) fn others(&self, threads: usize) -> Others {
         self.others.get_or_init(|| Others::start(threads.saturating_sub(1))).clone()
     }

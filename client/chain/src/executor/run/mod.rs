@@ -57,9 +57,9 @@ pub struct Executed {
     pub receipts_comparable: bool,
     /// Time of each transaction in the EVM, if transactions ran at the same time; otherwise empty.
     pub transaction_times: Vec<Duration>,
-    /// End of the run, and what its thread read from the engine, if the calling thread did not do all of the run and nothing
-    /// else.
-    pub elsewhere: Option<(Instant, EngineReads)>,
+    /// The moment when the run ended, and what its thread read from the engine, if transactions ran at the same time: the
+    /// calling thread may have done something else then.
+    pub ended: Option<(Instant, EngineReads)>,
 }
 
 /// Result of one transaction.
@@ -287,7 +287,7 @@ impl BlockRun<'_> {
             requests: prague.then_some(result.requests),
             receipts_comparable,
             transaction_times: times,
-            elsewhere: None,
+            ended: None,
         })
     }
 

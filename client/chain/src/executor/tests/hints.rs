@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 struct Hinted {
     slow: bool,
     hints: Arc<Mutex<Vec<Access>>>,
-    /// How often it was told that all cores are busy.
+    /// Number of calls which say that all cores are busy.
     rests: Arc<AtomicU32>,
 }
 
@@ -41,8 +41,8 @@ impl AlterSession for Hinted {
 
 const COUNT: usize = 20;
 
-/// Executes a block of [`COUNT`] senders. Returns how many of them were announced, and how often the layer was told that all
-/// cores are busy.
+/// Executes a block of [`COUNT`] senders. Returns how many of them were announced, and how many calls said that all cores are
+/// busy.
 fn announced(slow: bool, are_known: bool) -> (usize, u32) {
     let transactions: Vec<_> = (1..=COUNT as u128).map(|value| send(0, NOBODY, value)).collect();
     let senders = recover_senders(&transactions).unwrap();
