@@ -34,7 +34,7 @@ pub struct Known {
     entries: Entries,
     /// Whether an account has any slot, if that was looked up before the block.
     storage: AddressMap<bool>,
-    /// Looks up the same of other accounts.
+    /// Looks up whether any other account has a slot, before the block.
     below: HasStorage,
     codes: B256Map<Bytes>,
 }
@@ -43,7 +43,7 @@ polytrie_kv::debug_fields!(Known { entries, storage, codes });
 
 impl Known {
     /// Reads all of `accesses` from a session in which nothing was written so far. The session keeps none of it afterwards.
-    /// `below` has the same state as the session.
+    /// `below` answers for the state at which the session began.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use polytrie_state::{
     LayerSession, Session, SessionCounters, StateError, StateLayer, TxWrites, UndoRecord, Wants,
     WriteSet, hash_address, hash_slot,
 };
-use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession, OracleLayer};
+use polytrie_testing::{AlterSession, AlteredLayer, InSessions, OracleLayer};
 use std::{sync::Arc, time::Instant};
 
 const PARENT: BlockRef = BlockRef { number: 0, hash: B256::ZERO };
@@ -293,19 +293,9 @@ fn roots_between_transactions() {
     drop(store);
 }
 
-/// A layer that wants writes from the second change on, and keeps how many come at a time.
+/// A change that wants writes from the second changed account on, and keeps how many come at a time.
 #[derive(Debug, Clone, Default)]
 struct Streamed(Arc<Mutex<Vec<usize>>>);
-
-impl AlterLayer for Streamed {
-    fn begin(
-        &self,
-        inner: &Arc<dyn StateLayer>,
-        parent: BlockRef,
-    ) -> Result<Box<dyn LayerSession>, StateError> {
-        Ok(AlteredSession::boxed(inner.begin(parent)?, self.clone()))
-    }
-}
 
 impl AlterSession for Streamed {
     fn wants(&self, _: &dyn LayerSession) -> Wants {
@@ -325,7 +315,7 @@ impl AlterSession for Streamed {
 #[test]
 fn a_layer_gets_no_writes_while_cores_are_busy() {
     let streamed = Streamed::default();
-    let layer = AlteredLayer::new(layer().0, streamed.clone());
+    let layer = AlteredLayer::new(layer().0, InSessions(streamed.clone()));
     let mut session = Session::begin(&layer, PARENT).unwrap();
     session.cores_are_busy();
     for wei in 1..=3 {
@@ -435,16 +425,6 @@ fn reads_take_no_longer_than_all() {
 #[derive(Debug, Clone, Default)]
 struct Announced(Arc<Mutex<Vec<B256>>>);
 
-impl AlterLayer for Announced {
-    fn begin(
-        &self,
-        inner: &Arc<dyn StateLayer>,
-        parent: BlockRef,
-    ) -> Result<Box<dyn LayerSession>, StateError> {
-        Ok(AlteredSession::boxed(inner.begin(parent)?, self.clone()))
-    }
-}
-
 impl AlterSession for Announced {
     fn expect(&mut self, _: &mut dyn LayerSession, accounts: &[B256]) {
         self.0.lock().extend(accounts);
@@ -455,7 +435,7 @@ impl AlterSession for Announced {
 fn the_layer_gets_the_hashes_of_named_accounts_once() {
     let (layer, store) = layer();
     let announced = Announced::default();
-    let layer = Arc::new(AlteredLayer::new(layer, announced.clone()));
+    let layer = Arc::new(AlteredLayer::new(layer, InSessions(announced.clone())));
     let alone = Session::begin(&*layer, PARENT).unwrap();
     let check = |mut session: Session| {
         session.expect([ALICE, BOB, ALICE].into_iter());
@@ -470,7 +450,7 @@ fn the_layer_gets_the_hashes_of_named_accounts_once() {
 #[test]
 fn the_layer_gets_the_hashes_of_accounts_that_are_read_together() {
     let announced = Announced::default();
-    let layer = AlteredLayer::new(layer().0, announced.clone());
+    let layer = AlteredLayer::new(layer().0, InSessions(announced.clone()));
     let mut session = Session::begin(&layer, PARENT).unwrap();
     let slot = Access::SlotRead(ALICE, U256::from(1));
     let accesses = [Access::Account(ALICE), slot, Access::Account(BOB)];

@@ -107,6 +107,20 @@ pub trait AlterLayer: Debug + Send + Sync + 'static {
     layer_methods!(ask_layer);
 }
 
+/// A change of each session of a layer.
+#[derive(Debug)]
+pub struct InSessions<S>(pub S);
+
+impl<S: AlterSession + Clone + Sync> AlterLayer for InSessions<S> {
+    fn begin(
+        &self,
+        inner: &Arc<dyn StateLayer>,
+        parent: BlockRef,
+    ) -> Result<Box<dyn LayerSession>, StateError> {
+        Ok(AlteredSession::boxed(inner.begin(parent)?, self.0.clone()))
+    }
+}
+
 /// A layer with a change.
 #[derive(Debug)]
 pub struct AlteredLayer<A> {

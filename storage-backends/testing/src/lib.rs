@@ -17,7 +17,7 @@ pub mod keys;
 mod oracle;
 pub mod suite;
 
-pub use altered::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
+pub use altered::{AlterLayer, AlterSession, AlteredLayer, AlteredSession, InSessions};
 pub use fixtures::{fixture, for_each_in_suite, for_each_json};
 pub use history::{Block, History, Seed};
 pub use oracle::{Oracle, OracleAccount, OracleLayer, verify_eip1186};

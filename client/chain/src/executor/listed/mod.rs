@@ -105,7 +105,7 @@ pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {
 
 impl ListedBlock {
     /// Reads from `session`, in which nothing was written so far, all that a block with this list needs. The fees go to
-    /// `coinbase`; `delegations` says whether code can be a delegation (EIP-7702). `below` has the same state as the session.
+    /// `coinbase`; `delegations` says whether code can be a delegation (EIP-7702). `below` answers for the state at which the session began.
     /// The list must have passed `check_access_list`.
     ///
     /// # Errors

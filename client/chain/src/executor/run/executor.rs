@@ -123,7 +123,7 @@ impl Executor {
     }
 
     /// Reads from `session`, which must be at the parent of a block and have no writes, all that the block needs
-    /// according to its access list. `below` has the same state. The list must have the form of EIP-7928.
+    /// according to its access list. `below` answers for the state of that parent. The list must have the form of EIP-7928.
     ///
     /// # Errors
     ///

@@ -3,26 +3,16 @@
 use super::*;
 use parking_lot::Mutex;
 use polytrie_state::{Access, LayerSession, Wants};
-use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
+use polytrie_testing::{AlterSession, AlteredLayer, InSessions};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A layer that wants hints and keeps them.
+/// A change that wants hints and keeps them.
 #[derive(Debug, Clone)]
 struct Hinted {
     slow: bool,
     hints: Arc<Mutex<Vec<Access>>>,
     /// Number of calls which say that all cores are busy.
     rests: Arc<AtomicU32>,
-}
-
-impl AlterLayer for Hinted {
-    fn begin(
-        &self,
-        inner: &Arc<dyn StateLayer>,
-        parent: BlockRef,
-    ) -> Result<Box<dyn LayerSession>, StateError> {
-        Ok(AlteredSession::boxed(inner.begin(parent)?, self.clone()))
-    }
 }
 
 impl AlterSession for Hinted {
@@ -49,7 +39,7 @@ fn announced(slow: bool, are_known: bool) -> (usize, u32) {
     let rich = senders.iter().map(|sender| account(*sender, ETHER)).collect();
     let world = World::at(Fork::Byzantium, rich);
     let hinted = Hinted { slow, hints: Arc::default(), rests: Arc::default() };
-    let layer = AlteredLayer::new(world.layer.clone(), hinted.clone());
+    let layer = AlteredLayer::new(world.layer.clone(), InSessions(hinted.clone()));
     let parent = BlockRef { number: 0, hash: B256::ZERO };
     let mut session = Session::begin(&layer, parent).unwrap();
     let hashes = |_: u64| None;
