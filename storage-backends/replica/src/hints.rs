@@ -24,8 +24,8 @@ pub(crate) struct HintCounters {
 
 /// The filter of one block's hints.
 ///
-/// A slot that is only read needs no path: the flat state answers for it. So a read counts only if it is announced
-/// ahead of execution (an access list), or a write follows. Slots of a transaction that ends before a bundle is full
+/// What is only read needs no path: the flat state answers for it. So a slot that is read counts only if it is announced
+/// ahead of execution (an access list), or a write follows, and an account if most of them are written. Slots of a transaction that ends before a bundle is full
 /// are not sent at all, because its writes are sent at its end and name the same slots. The hooks matter for long
 /// transactions, whose paths are read while they run.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Filter {
     pub(crate) fn hint(&mut self, access: Access, side: &TrieSide) {
         self.given += 1;
         let new = match access {
-            Access::Account(address) => self.accounts.insert(address),
+            Access::Account(address) => side.paths_pay() && self.accounts.insert(address),
             Access::SlotRead(..) => false,
             Access::SlotWrite(address, slot) => self.slots.insert((address, slot)),
         };

@@ -29,6 +29,8 @@ pub(crate) struct ReplicaSession {
     filter: Filter,
     /// Whether hints help this block.
     hinted: bool,
+    /// Number of accounts and slots that the block has read.
+    read: usize,
     /// The flat rows that are read ahead.
     ahead: Announced,
     /// Whether the workers get writes before the end of the block.
@@ -52,6 +54,7 @@ impl ReplicaSession {
             overlay,
             filter: Filter::default(),
             hinted,
+            read: 0,
             ahead,
             streamed: false,
             out: Outbox::default(),
@@ -69,6 +72,7 @@ impl ReplicaSession {
         self.filter.count(&self.core.hints);
         self.ahead.end().map_err(|error| self.core.lifecycle.poison(error.into()))?;
         let side = &self.core.side;
+        side.ended(self.read, writes);
         let sent = if self.streamed { self.out.send(side, false) } else { side.take(writes) };
         let sealing = sent.and_then(|()| side.finish(go_on));
         sealing.map_err(|error| self.core.lifecycle.poison(error))
@@ -77,6 +81,7 @@ impl ReplicaSession {
 
 impl LayerSession for ReplicaSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>> {
+        self.read += 1;
         if let Some(tries) = self.tries()
             && let Some(account) = tries.account(hash)?
         {
@@ -90,6 +95,7 @@ impl LayerSession for ReplicaSession {
     }
 
     fn slot(&mut self, _: &Address, account: &B256, _: &U256, hash: &B256) -> Result<U256> {
+        self.read += 1;
         if let Some(tries) = self.tries()
             && let Some(value) = tries.slot(account, hash)?
         {

@@ -34,7 +34,7 @@ use parking_lot::{Mutex, MutexGuard};
 use polytrie_kv::{KvError, Store, Worker as Thread};
 use polytrie_state::{Result, WriteSet, ahead::Readers};
 use polytrie_trie::Prefetcher;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, atomic::AtomicBool};
 use worker::{Peers, Worker};
 
 /// Number of hints that are sent together: waking a thread costs more than all of them.
@@ -56,6 +56,8 @@ pub(crate) struct TrieSide {
     queue: usize,
     /// The threads, once they were needed.
     links: OnceLock<Vec<Link>>,
+    /// Whether reads read paths, see `known.rs`.
+    paths_pay: AtomicBool,
     pub(crate) readers: Arc<Readers>,
 }
 
@@ -120,6 +122,7 @@ impl TrieSide {
             threads: options.workers,
             queue: (options.queue / HINTS_AT_ONCE).max(1),
             links: OnceLock::new(),
+            paths_pay: AtomicBool::new(true),
             readers,
         }
     }

@@ -266,14 +266,18 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns an account as the tries have it; `None` if they do not answer. A path that is not in memory is read, unless
-    /// the store is slow.
-    pub(super) fn account(&mut self, account: &B256) -> Result<Option<Option<AccountLeaf>>> {
+    /// Returns an account as the tries have it; `None` if they do not answer. A path that is not in memory is read if
+    /// `read_path` says so, unless the store is slow.
+    pub(super) fn account(
+        &mut self,
+        account: &B256,
+        read_path: bool,
+    ) -> Result<Option<Option<AccountLeaf>>> {
         let Self { accounts, source, failure, .. } = self;
         let Some(accounts) = accounts.as_mut().filter(|_| failure.is_none()) else {
             return Ok(None);
         };
-        if source.is_slow() {
+        if !read_path || source.is_slow() {
             return Ok(accounts.known(account));
         }
         accounts.get(account, source).map(Some)

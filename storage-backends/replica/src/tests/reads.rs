@@ -86,6 +86,45 @@ fn a_small_block_reads_once_what_it_writes() {
     }
 }
 
+/// After a block that hardly writes what it reads, a read is that of one flat row, and the path is read for a write only.
+#[test]
+fn paths_are_not_read_for_blocks_that_only_read() {
+    for workers in [0, 1, 4] {
+        let factory = Replica::workers(workers);
+        let store = Store::memory(&factory.tables()).expect("a store");
+        let layer = factory.open(store.clone()).expect("the layer opens");
+        layer.load(&mut std::iter::empty()).expect("nothing loads");
+        let address = Address::repeat_byte(1);
+        let changes = |slots: Vec<(U256, U256)>| {
+            let account = Some(Account { nonce: 1, ..Account::default() });
+            vec![AccountChange { address, account, wiped: false, code: None, slots }]
+        };
+        let many = (0..300).map(|slot| (U256::from(slot), U256::from(7)));
+        run(&*layer, &store, changes(many.collect()));
+        drop(layer);
+        let layer = factory.open(store.clone()).expect("the layer opens again");
+        let gets = |slot: u64, expected: u64| {
+            let mut session = Session::begin(&*layer, PARENT).expect("a block begins");
+            let before = store.counters().gets;
+            let found = session.slot(&address, &U256::from(slot)).expect("a read");
+            assert_eq!(found, U256::from(expected));
+            let gets = store.counters().gets - before;
+            (gets, session)
+        };
+        let (of_path, mut session) = gets(1, 7);
+        assert!(of_path > 1, "{of_path} rows of a path");
+        for slot in 300..320 {
+            assert_eq!(session.slot(&address, &U256::from(slot)).expect("a read"), U256::ZERO);
+        }
+        session.finish().expect("the block ends").outcome.write(&store).expect("accepted");
+        let not_known: Vec<_> = (0..300).filter(|slot| gets(*slot, 7).0 > 0).collect();
+        assert!((1..300).contains(&not_known.len()), "{not_known:?}");
+        assert!(not_known.iter().all(|slot| gets(*slot, 7).0 == 1));
+        run(&*layer, &store, changes(vec![(U256::from(2), U256::from(8))]));
+        assert_eq!(gets(2, 8).0, 0);
+    }
+}
+
 /// A block on top of one whose root is being computed waits for the workers if all cores are busy, and then asks the tries.
 #[test]
 fn while_cores_are_busy_the_tries_answer() {
