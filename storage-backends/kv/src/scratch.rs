@@ -43,8 +43,9 @@ const PREFIX: &str = "scratch-";
 const HEAD: usize = 9;
 /// Bytes of rows that are written in one batch.
 const PORTION: usize = 8 << 20;
-/// Number of rows that are read at once.
+/// Number of rows that are read at once, and bytes of their values after which fewer are.
 const PAGE: usize = 256;
+const PAGE_BYTES: usize = 32 << 10;
 /// Largest size of the store in bytes: much less address space than a store of blocks takes.
 const MOST_BYTES: u64 = 1 << 40;
 
@@ -213,9 +214,11 @@ impl Part {
             if page.is_empty() {
                 let from = next.take()?;
                 let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
+                let (mut bytes, mut is_full) = (0, false);
                 let found = part.scan(table, range, &mut |key, value| {
                     page.push_back((key.to_vec(), value.to_vec()));
-                    let is_full = page.len() > PAGE;
+                    is_full = page.len() > PAGE || bytes > PAGE_BYTES;
+                    bytes += value.len();
                     Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
                 });
                 if let Err(error) = found {
@@ -223,7 +226,7 @@ impl Part {
                     return Some(Err(error));
                 }
                 // One row beyond the page shows where the next page begins.
-                if page.len() > PAGE {
+                if is_full {
                     next = page.pop_back().map(|(key, _)| key);
                 }
             }

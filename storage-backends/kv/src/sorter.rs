@@ -1,16 +1,24 @@
 //! Sorting of any number of items.
 //!
 //! Items that do not fit into memory go to a scratch store in sorted runs, which are merged at the end. So each item
-//! is written and read once more, in order.
+//! is written and read once more, in order. A row holds many items, because a row for each would take twice the space:
+//!
+//! ```text
+//! run (4), number of the row in it (4)  ──►  items
+//! item   bytes that its key shares with the one before (2), bytes of the rest (2), of the value (4), rest, value
+//! ```
 
 use crate::{
     Batch, Result, Table, prefix_end,
     scratch::{Part, Scratch},
+    take_array,
 };
 use std::{cmp::Reverse, collections::BinaryHeap, iter, mem};
 
-/// The table of runs: number of a run ‖ key → value.
-const RUNS: Table = Table::new(0, "Runs", Table::KEY_LIMIT);
+/// The table of runs.
+const RUNS: Table = Table::new(0, "Runs", 8);
+/// Bytes of items after which a row ends: four rows fit into a page of MDBX.
+const ROW: usize = 900;
 
 /// An item that can be sorted.
 pub trait Sortable: Sized + 'static {
@@ -59,12 +67,7 @@ impl<T: Sortable> Sorter<T> {
             Some(spilled) => spilled,
             none => none.insert((self.scratch.part()?, 0)),
         };
-        let mut batch = Batch::new();
-        for one in &self.held {
-            let key = [&runs.to_be_bytes()[..], one.key().as_ref()].concat();
-            batch.put(RUNS, &key, &one.value());
-        }
-        part.write(&batch)?;
+        part.write(&rows(*runs, &self.held))?;
         *runs += 1;
         self.held.clear();
         Ok(())
@@ -82,10 +85,12 @@ impl<T: Sortable> Sorter<T> {
         };
         let spilled = (0..runs).map(|number| -> Run<'_, T> {
             let number = number.to_be_bytes();
-            Box::new(part.rows(RUNS, number.to_vec(), prefix_end(&number)).map(|row| {
-                let (key, value) = row?;
-                let one = key.get(4..).and_then(|key| T::from_row(key, &value));
-                one.ok_or_else(|| Part::unreadable("a row that was to be sorted"))
+            let rows = part.rows(RUNS, number.to_vec(), prefix_end(&number));
+            Box::new(rows.flat_map(|row| {
+                let unreadable = || Part::unreadable("a row that was to be sorted");
+                let found = row.and_then(|(_, row)| items(&row).ok_or_else(unreadable));
+                let all = |items: Vec<T>| items.into_iter().map(Ok).collect();
+                found.map_or_else(|error| vec![Err(error)], all)
             }))
         });
         let last: Run<'_, T> = Box::new(mem::take(&mut self.held).into_iter().map(Ok));
@@ -112,6 +117,47 @@ impl<T: Sortable> Sorter<T> {
             mem::replace(&mut heads[number], next).map(Ok)
         })))
     }
+}
+
+/// Returns the rows of a run.
+fn rows<T: Sortable>(run: u32, sorted: &[T]) -> Batch {
+    let (mut batch, mut row, mut number) = (Batch::new(), Vec::with_capacity(2 * ROW), 0_u32);
+    let mut last: Option<T::Key> = None;
+    for (place, one) in sorted.iter().enumerate() {
+        let (key, value) = (one.key(), one.value());
+        let bytes = key.as_ref();
+        let before = last.as_ref().map_or(&[][..], AsRef::as_ref);
+        let shared = bytes.iter().zip(before).take_while(|(a, b)| a == b).count();
+        row.extend_from_slice(&(shared as u16).to_be_bytes());
+        row.extend_from_slice(&((bytes.len() - shared) as u16).to_be_bytes());
+        row.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        row.extend_from_slice(&bytes[shared..]);
+        row.extend_from_slice(&value);
+        last = Some(key);
+        if row.len() >= ROW || place + 1 == sorted.len() {
+            batch.put(RUNS, &[run.to_be_bytes(), number.to_be_bytes()].concat(), &row);
+            (number, last) = (number + 1, None);
+            row.clear();
+        }
+    }
+    batch
+}
+
+/// Returns the items of a row; `None` if it does not decode.
+fn items<T: Sortable>(mut row: &[u8]) -> Option<Vec<T>> {
+    let (mut items, mut key) = (Vec::with_capacity(row.len() / 32), Vec::new());
+    while !row.is_empty() {
+        let shared = usize::from(u16::from_be_bytes(take_array(&mut row)?));
+        let rest_len = u16::from_be_bytes(take_array(&mut row)?);
+        let value_len = u32::from_be_bytes(take_array(&mut row)?);
+        let (rest, after) = row.split_at_checked(rest_len.into())?;
+        let (value, after) = after.split_at_checked(value_len as usize)?;
+        key.truncate(shared);
+        key.extend_from_slice(rest);
+        items.push(T::from_row(&key, value)?);
+        row = after;
+    }
+    Some(items)
 }
 
 /// An iterator over items in order; it ends after an error.
