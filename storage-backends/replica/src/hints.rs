@@ -25,9 +25,9 @@ pub(crate) struct HintCounters {
 /// The filter of one block's hints.
 ///
 /// What is only read needs no path: the flat state answers for it. So a slot that is read counts only if it is announced
-/// ahead of execution (an access list), or a write follows, and an account if most of them are written. Slots of a transaction that ends before a bundle is full
-/// are not sent at all, because its writes are sent at its end and name the same slots. The hooks matter for long
-/// transactions, whose paths are read while they run.
+/// ahead of execution (an access list), or a write follows, and an account if blocks write most of what they read. Slots of
+/// a transaction that ends before a bundle is full are not sent at all, because its writes are sent at its end and name the
+/// same slots. The hooks matter for long transactions, whose paths are read while they run.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     accounts: AddressHashSet,
