@@ -22,7 +22,7 @@ const ROW: usize = 900;
 
 /// An item that can be sorted.
 pub trait Sortable: Sized + 'static {
-    /// The sort key; keys compare as their bytes do.
+    /// The sort key, of less than 64 KiB; keys compare as their bytes do.
     type Key: Ord + AsRef<[u8]>;
 
     /// Returns the item's key.
