@@ -19,6 +19,7 @@ pub(super) fn comparison(runs: usize) -> (TempDir, Comparison) {
         memory_limit: None,
         slowed: None,
         log_slow_blocks: None,
+        in_place: false,
         notes: Vec::new(),
         cache: Arc::new(Cache::open(dir.path()).unwrap()),
         interrupt: Arc::default(),

@@ -12,14 +12,15 @@ use crate::{
     Base, BaseSpec, Cache, GivenChain, GivenPrestate, PreparedChain, Report, Settings, Subject,
     Trace, WorkloadSpec,
     fixture::{
-        copy::{copy_tree, forget_tree, recall_tree},
+        copy::{copy_tree, forget_tree, move_tree, recall_tree},
         kinds,
-        store::prepared,
+        store::{Prepared, prepared},
     },
     measure::{BlockFigures, Measured},
     report::{EMPTY_BLOCKS, bounds, disturbed, not_committed},
     worst::{self, Case, WorstBench, WorstReport, WorstRun, WorstSpec},
 };
+use polytrie_chain::UNDO_BLOCKS;
 use polytrie_layers::LayerKind;
 use polytrie_node::process::{ProcessorTime, available_bytes};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -56,6 +57,8 @@ pub struct Comparison {
     pub slowed: Option<(String, f64)>,
     /// Time from which on a block of a chain gets a log line; `None` for no such lines.
     pub log_slow_blocks: Option<Duration>,
+    /// Whether runs of a chain change the prepared stores themselves, and take their blocks back at the end.
+    pub in_place: bool,
     /// Further notes for the report on the runs.
     pub notes: Vec<String>,
     /// Cache of prepared data: stores, chains and keys.
@@ -176,6 +179,7 @@ impl Comparison {
         if spec.blocks() <= bench.warmup_blocks {
             return Err(bench.nothing_left(spec.blocks()));
         }
+        self.expect_to_be_restored(spec.blocks())?;
         let base = Base::of_workload(spec, Arc::clone(&self.cache));
         let chain = PreparedChain::of(spec, &self.cache, &base, &self.interrupt)?;
         self.prepared_chain(&base, &chain, bench, spec.seed, serde_json::json!(spec))
@@ -187,6 +191,7 @@ impl Comparison {
     ///
     /// If the chain cannot be prepared, or there is no result as for [`Self::store`].
     pub fn given_chain(&self, given: &GivenChain, bench: ChainBench) -> Result<Report> {
+        self.expect_to_be_restored(given.blocks())?;
         let base = Base::new(given.base(), Arc::clone(&self.cache));
         let chain = given.prepare(&self.cache)?;
         let report = self.prepared_chain(&base, &chain, bench, 0, given.parameters());
@@ -289,6 +294,25 @@ impl Comparison {
         Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
     }
 
+    /// Refuses [`Self::in_place`] where stores cannot be restored after so many blocks, or need not be.
+    fn expect_to_be_restored(&self, blocks: u64) -> Result<()> {
+        if !self.in_place {
+            return Ok(());
+        }
+        if self.subjects.iter().all(Subject::is_in_memory) {
+            return Err(BenchError::Usage(
+                "--in-place has no effect on an engine that keeps nothing on a disk; leave it out"
+                    .into(),
+            ));
+        }
+        if blocks > UNDO_BLOCKS {
+            return Err(BenchError::Usage(format!(
+                "the chain has {blocks} blocks, and stores keep what it takes to go back {UNDO_BLOCKS}; choose fewer transactions, or more of them a block, or leave out --in-place"
+            )));
+        }
+        Ok(())
+    }
+
     /// Fills the stores of all subjects that are not in the cache yet.
     fn prepare_stores(&self, base: &Base) -> Result<()> {
         for subject in self.subjects.iter().filter(|subject| !subject.is_in_memory()) {
@@ -350,14 +374,23 @@ impl Comparison {
             },
             log_slow_blocks: self.log_slow_blocks,
             store: None,
+            restore: None,
             base: base.spec().clone(),
             cache: self.cache.dir().to_owned(),
             work: work.clone(),
         };
+        let mut taken = None;
         if !subject.is_in_memory() {
             let store = scratch.path().join("store");
-            let prepared = prepared(&self.cache, base, subject, self.settings_of(subject))?;
-            copy_tree(&prepared.dir, &store)?;
+            let Prepared { dir, commitment } =
+                prepared(&self.cache, base, subject, self.settings_of(subject))?;
+            if self.in_place {
+                job.restore = Some(commitment);
+                move_tree(&dir, &store)?;
+                taken = Some(dir);
+            } else {
+                copy_tree(&dir, &store)?;
+            }
             // Pages that the copy left in the page cache would not count against the limit.
             let bounded = self.memory_limit.is_some_and(|limit| limit.by == Keeper::Cgroup);
             if self.cold || bounded {
@@ -378,6 +411,10 @@ impl Comparison {
         let before = ProcessorTime::now();
         let measured = child::run(&job, run, bounds, &self.interrupt)?;
         let others = before.zip(ProcessorTime::now()).map(|(before, now)| now.of_others(&before));
+        // After a failure, what the store holds is not known. It goes with the scratch directory then.
+        if let Some((dir, store)) = taken.zip(job.store) {
+            move_tree(&store, &dir)?;
+        }
         Ok((measured, others))
     }
 

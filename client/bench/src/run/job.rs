@@ -4,6 +4,7 @@ use super::{BenchError, ChainBench, Result, StoreBench, TraceBench};
 use crate::{
     Base, BaseSpec, Cache, PreparedChain, Settings, Subject, fixture::OpenStore, worst::WorstBench,
 };
+use alloy_primitives::B256;
 use polytrie_kv::{Durability, StoreOptions};
 use polytrie_node::process::{peak_rss_bytes, rss_bytes};
 use serde::{Deserialize, Serialize};
@@ -23,8 +24,11 @@ pub struct Job {
     pub slowed: f64,
     /// Time from which on a block gets a log line; `None` for no such lines.
     pub log_slow_blocks: Option<Duration>,
-    /// Directory of the store's copy, which the run may change; `None` if the engine keeps nothing on disk.
+    /// Directory of the store, which the run may change; `None` if the engine keeps nothing on disk.
     pub store: Option<PathBuf>,
+    /// Digest of the commitment to which the blocks of a chain are taken back at the end; `None` if the store is a copy
+    /// that is not needed any more.
+    pub restore: Option<B256>,
     /// Content of the store at the start.
     pub base: BaseSpec,
     /// Directory of the cache, for an engine in memory that has to be filled first.
@@ -95,14 +99,18 @@ impl Job {
                 let (figures, behind) = bench.run(self.store.as_deref(), &mut open)?;
                 json(&(figures, behind, peak_rss_bytes()))
             }
-            Work::Chain { bench, chain, lists, .. } => {
+            Work::Chain { bench, chain, above, lists } => {
                 let chain = PreparedChain::at(chain.clone());
                 let bal = self.subject.bal;
                 let lists = lists.as_deref().filter(|_| !bal.is_off());
                 let blocks = bench.blocks(&chain, lists, self.threads)?;
                 let rss = rss_bytes();
                 let open = self.open(StoreOptions { flush_every: bench.flush_every, ..options })?;
-                json(&bench.run(&chain, blocks, &open, bal, rss)?)
+                let measured = bench.run(&chain, blocks, &open, bal, rss)?;
+                if let Some(commitment) = self.restore {
+                    restore(&open, &chain, *above, commitment)?;
+                }
+                json(&measured)
             }
         }
     }
@@ -119,6 +127,22 @@ impl Job {
         }
         Ok(open)
     }
+}
+
+/// Takes back all blocks above this one, and checks that the state is the one before them.
+fn restore(open: &OpenStore, prepared: &PreparedChain, above: u64, commitment: B256) -> Result<()> {
+    let mut chain = open.go_on(prepared.spec()?)?;
+    chain.unwind_to(above)?;
+    chain.flush()?;
+    open.store.settle()?;
+    let found = open.layer.commitment().digest();
+    if found != commitment {
+        return Err(BenchError::Wrong(format!(
+            "the layer `{}` has the commitment {found} when all blocks are taken back, and had {commitment} before them",
+            open.layer.name()
+        )));
+    }
+    Ok(())
 }
 
 fn json(figures: &impl Serialize) -> Result<Value> {

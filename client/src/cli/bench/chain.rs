@@ -68,6 +68,11 @@ pub(super) struct ChainArgs {
     /// `replica` with `--replica.mode paper`, each block is written by itself [default: 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: Option<u64>,
+    /// Measure on the prepared stores themselves, not on copies: for states that fit on the disk once. After each run its
+    /// blocks are taken back with their undo records, and the commitment is compared with that before them. A run that
+    /// fails or is interrupted loses its store, which is filled anew the next time.
+    #[arg(long, conflicts_with = "prestate")]
+    in_place: bool,
     #[command(flatten)]
     slow_block: SlowBlockArg,
     #[command(flatten)]
@@ -100,6 +105,7 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
         Comparison {
             subjects: comparison.subjects.iter().flat_map(with_lists).collect(),
             log_slow_blocks: args.slow_block.least(),
+            in_place: args.in_place,
             ..comparison.clone()
         }
     };

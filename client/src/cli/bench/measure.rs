@@ -123,6 +123,7 @@ impl MeasureArgs {
             memory_limit: None,
             slowed: self.slow_down.clone(),
             log_slow_blocks: None,
+            in_place: false,
             notes: notes.transpose()?.into_iter().collect(),
             cache: Arc::new(cache),
             interrupt,

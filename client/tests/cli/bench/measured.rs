@@ -7,7 +7,7 @@ use crate::{
 };
 use polytrie::layers::LAYERS;
 use serde_json::Value;
-use std::{ffi::OsStr, fs};
+use std::{collections::BTreeSet, ffi::OsStr, fs};
 
 /// Checks what holds for every report that compares all layers in two turns.
 fn check(report: &Value, kv: &str) {
@@ -104,6 +104,31 @@ fn layers_under_workloads() {
         assert_eq!(number(&result["time"]["recover"]) > 0.0, more.contains("recover"));
         assert_eq!(report["parameters"]["workload"], workload);
     }
+}
+
+/// Runs on the stores themselves come to what runs on copies come to, and leave the stores as they were.
+#[test]
+fn stores_are_restored_in_place() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    let args = format!(
+        "chain --states {} --workload mixed --accounts 60 --txs 100 --block-txs 10 --runs 2 --json -",
+        states()
+    );
+    let entries = || {
+        let names = fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().file_name());
+        names.collect::<BTreeSet<_>>()
+    };
+    let of_copies = bench(&cache, &args).ok().json();
+    let before = entries();
+    let in_place = bench(&cache, &format!("{args} --in-place")).ok().json();
+    check(&in_place, "mdbx");
+    assert_eq!(entries(), before);
+    let ends = |report: &Value| {
+        let of = |run: &Value| ["state", "checksum", "commitment"].map(|key| run[key].to_string());
+        parts(report).1.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(ends(&in_place), ends(&of_copies));
 }
 
 /// In a chain of few blocks several accounts of a block are proven, as the first proof does not count.
