@@ -37,6 +37,8 @@ pub enum Role {
     StorageNode {
         /// Levels of the account trie that it leaves out, since the receiver holds them.
         levels: usize,
+        /// Whether some of the transactions call a contract.
+        calls: bool,
     },
     /// A miner, which gets witnesses of the state one block before its own.
     Miner {
@@ -106,7 +108,7 @@ impl Role {
     fn count_on(self, base: &Comparison, course: &Course) -> Result<Vec<Counted>> {
         match self {
             Self::Client { behind } => client::count(base, course, behind).map(|one| vec![one]),
-            Self::StorageNode { levels } => storage_node::count(base, course, levels),
+            Self::StorageNode { levels, .. } => storage_node::count(base, course, levels),
             Self::Miner { levels } => miner::count(base, course, levels).map(|one| vec![one]),
         }
     }
@@ -114,7 +116,10 @@ impl Role {
     fn courses(self, quick: bool) -> Vec<Planned> {
         use {Popularity::*, WorkloadKind::*};
         let planned = |name, workload, popularity, accounts, txs, block_txs| {
-            let shape = Shape { accounts, txs, block_txs, popularity, ..Shape::default() };
+            // The paper takes both accounts of a payment from those that there are.
+            let new_recipients = 0;
+            let shape =
+                Shape { accounts, txs, block_txs, popularity, new_recipients, ..Shape::default() };
             Planned { name, spec: WorkloadSpec { workload, seed: SEED, shape } }
         };
         match self {
@@ -131,9 +136,13 @@ impl Role {
                     of("swaps", Swap, Uniform),
                 ]
             }
-            Self::StorageNode { .. } => {
+            Self::StorageNode { calls, .. } => {
                 let (accounts, txs) = if quick { (50_000, 5_000) } else { (1_000_000, 10_000) };
-                vec![planned("mixed", Mixed, Hot, accounts, txs, 500)]
+                let (name, workload, popularity) = match calls {
+                    true => ("mixed", Mixed, Hot),
+                    false => ("payments", Transfer, Uniform),
+                };
+                vec![planned(name, workload, popularity, accounts, txs, 500)]
             }
             Self::Miner { .. } => {
                 let txs = if quick { 4_000 } else { 10_000 };
@@ -199,7 +208,8 @@ mod tests {
         assert!(aborted(16) <= aborted(1));
 
         let sizes = |levels| -> Vec<f64> {
-            count(Role::StorageNode { levels }).iter().map(|counted| counted.values[0]).collect()
+            let role = Role::StorageNode { levels, calls: true };
+            count(role).iter().map(|counted| counted.values[0]).collect()
         };
         let (all, without_root) = (sizes(0), sizes(1));
         assert!(all[0] > all[1] && all[1] == all[2]);
