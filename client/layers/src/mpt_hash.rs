@@ -40,6 +40,9 @@ pub enum WhichStay {
     Used,
     /// The nodes that blocks wrote last.
     Written,
+    /// The nodes that were read for the block in progress. Only `bench paper` sets this, to repeat a benchmark.
+    #[value(skip)]
+    Block,
 }
 
 impl From<WhichStay> for Cached {
@@ -47,6 +50,7 @@ impl From<WhichStay> for Cached {
         match which {
             WhichStay::Used => Self::Used,
             WhichStay::Written => Self::Written,
+            WhichStay::Block => Self::Block,
         }
     }
 }

@@ -12,6 +12,9 @@ pub enum Cached {
     /// The nodes that blocks wrote most recently: the overlay of OpenEthereum's journal database (`OverlayRecentDB`) has
     /// these alone, and reads a node from the engine again if it was only read before.
     Written,
+    /// The nodes that were read for the block in progress; none stays when it ends. The benchmark of LVMT's authors
+    /// has these: its overlay passes on what a block wrote with the block, and forgets what it read.
+    Block,
 }
 
 /// Bytes of memory of a node beside its RLP, estimated: its key, its places in list and table, the allocator's
@@ -33,9 +36,14 @@ impl NodeCache {
 
     /// Caches a node that was just read, if the cache keeps such nodes.
     pub(crate) fn put_read(&self, key: B256, rlp: &Vec<u8>) {
-        if self.cached == Cached::Used {
+        if self.cached != Cached::Written {
             self.nodes.put(key, rlp);
         }
+    }
+
+    /// Whether no node stays when a block ends.
+    pub(crate) fn ends_with_block(&self) -> bool {
+        self.cached == Cached::Block
     }
 }
 
@@ -45,7 +53,9 @@ mod tests {
 
     #[test]
     fn what_was_only_read_stays_only_where_reads_are_kept() {
-        for (cached, stays) in [(Cached::Used, true), (Cached::Written, false)] {
+        for (cached, stays) in
+            [(Cached::Used, true), (Cached::Written, false), (Cached::Block, true)]
+        {
             let cache = NodeCache::new(10_000, cached);
             let (read, written) = (B256::repeat_byte(1), B256::repeat_byte(2));
             cache.put_read(read, &vec![1; 100]);

@@ -68,6 +68,9 @@ impl NodeChanges {
 
     /// Updates the cache after the rows were written: added nodes are likely to be read, removed ones are not.
     pub(crate) fn settle(&self, cache: &NodeCache) {
+        if cache.ends_with_block() {
+            return cache.nodes.clear();
+        }
         // The order is the same in every run, and so are the nodes that the cache drops.
         for (key, change) in self.sorted() {
             if change.count > 0 {
@@ -91,6 +94,30 @@ impl Nodes for Changed<'_> {
         match self.changes.get(&row_key(owner, hash)) {
             Some(rlp) => Ok(Some(rlp.to_vec())),
             None => self.below.node(owner, hash),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Cached;
+
+    #[test]
+    fn what_stays_when_a_block_ends_is_what_the_cache_is_for() {
+        for (cached, read_stays, written_stays) in [
+            (Cached::Used, true, true),
+            (Cached::Written, false, true),
+            (Cached::Block, false, false),
+        ] {
+            let cache = NodeCache::new(10_000, cached);
+            let (read, written) = (B256::repeat_byte(1), B256::repeat_byte(2));
+            cache.put_read(read, &vec![1; 100]);
+            let mut changes = NodeChanges::default();
+            changes.add(written, vec![2; 100]);
+            changes.settle(&cache);
+            let stays = [read, written].map(|key| cache.nodes.get(&key).is_some());
+            assert_eq!(stays, [read_stays, written_stays], "{cached:?}");
         }
     }
 }

@@ -44,11 +44,12 @@ impl LayerFactory for MptHash {
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
-        // The caches keep nothing in memory, a little, all written nodes, and everything.
+        // The caches keep nothing in memory, a little, all written nodes, those of a block, and everything.
         let caches = [
             (0, Cached::Used),
             (20_000, Cached::Used),
             (usize::MAX, Cached::Written),
+            (usize::MAX, Cached::Block),
             (usize::MAX, Cached::Used),
         ];
         caches
