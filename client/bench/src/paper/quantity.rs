@@ -28,6 +28,12 @@ const fn quantity(
     Quantity { name, unit, of }
 }
 
+/// The ratio of two figures of the layer's own; NaN if it lacks one.
+fn share(summary: &LayerSummary, part: &str, whole: &str) -> f64 {
+    let counted = |name: &str| summary.layer.get(name).copied();
+    counted(part).zip(counted(whole)).map_or(f64::NAN, |(part, whole)| mean(part, whole))
+}
+
 /// The mean, a sum over a count; a count of 0 counts as 1.
 fn mean(sum: u64, count: u64) -> f64 {
     sum as f64 / count.max(1) as f64
@@ -55,13 +61,12 @@ pub(super) const WRITE_SIZE: Quantity = quantity("size of a write", "bytes, key 
 pub(super) const READ_BYTES: Quantity =
     quantity("read from the engine", "bytes each", |l| l.each(l.amplification.engine_read_bytes));
 /// Part of the trie nodes that were found in the cache; NaN for layers that do not count it.
-pub(super) const HIT_RATE: Quantity = quantity("hit rate", "of 1", |l| {
-    let counted = |name: &str| l.layer.get(name).copied();
-    match (counted("node_cache_hits"), counted("nodes_read")) {
-        (Some(hits), Some(asked)) => mean(hits, asked),
-        _ => f64::NAN,
-    }
-});
+pub(super) const HIT_RATE: Quantity =
+    quantity("hit rate", "of 1", |l| share(l, "node_cache_hits", "nodes_read"));
+/// Part of the paths that the EVM requested and that workers fetched before the next block began; NaN for layers that
+/// do not count it.
+pub(super) const FETCHED: Quantity =
+    quantity("paths fetched", "of 1", |l| share(l, "paths_fetched", "paths_asked"));
 pub(super) const MEMORY: Quantity = quantity("memory", "MiB", |l| mebibytes(l.own_rss_bytes));
 pub(super) const DISK: Quantity = quantity("disk", "MiB", |l| mebibytes(l.disk_bytes));
 pub(super) const SLOAD: Quantity = quantity("SLOAD", "s", |l| l.time.sload);

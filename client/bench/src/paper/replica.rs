@@ -3,7 +3,7 @@
 use super::{
     BASELINE, Experiment, MPT, MPT_HASH_OVERLAY, Needs, PRINTED, Paper, Part, Point, PointWork,
     REPLICA, claim, headline, over_accounts, published,
-    quantity::{ACCESS, COMMIT, DISK, FLUSH, GET, Quantity, SLOAD, SSTORE, STATE},
+    quantity::{ACCESS, COMMIT, DISK, FETCHED, FLUSH, GET, Quantity, SLOAD, SSTORE, STATE},
 };
 use crate::{Popularity, WorkloadKind};
 
@@ -31,7 +31,7 @@ macro_rules! segments {
     };
 }
 
-const QUANTITIES: &[Quantity] = &[SLOAD, GET, SSTORE, ACCESS, COMMIT, FLUSH, STATE];
+const QUANTITIES: &[Quantity] = &[SLOAD, GET, SSTORE, ACCESS, COMMIT, FLUSH, STATE, FETCHED];
 const SLOAD_SAID: &str = "4.04 to 6.50 from block 5M on, 0.92 to 3.83 before";
 const ACCESS_SAID: &str =
     "3.66 to 5.96 from block 5M on (both sums; SSTORE by itself 1.68 to 2.78)";
@@ -68,7 +68,7 @@ const TABLES: Experiment = Experiment {
     place: "Tables 3, 4 and 5, Figure 9",
     about: "seconds in SLOAD, the engine's get, SSTORE, commit and flush, with the trie and with Storage Replica",
     setting: "Parity 2.4.0 with RocksDB on an i7-7700K with NVMe, importing mainnet; each segment is 100,000 blocks.",
-    here: "ERC-20 transfers on states of growing size in place of mainnet's segments; what the paper says of blocks from 5M on is held against the largest. `mpt-hash` has in memory 64 MB of the nodes that it wrote last, as Parity has those of its last blocks; a node that was only read is asked of the engine again, by the commit too. `replica as printed` has 64 MB for the nodes that its workers fetch and those that it wrote, `mpt` and `replica` have 256 MiB. `replica as printed` is `--replica.mode paper`; what the EVM waits for its queue counts as SLOAD. An SSTORE first reads the slot, which counts as SLOAD here and as SSTORE in the paper; what is left of it hands over the new value, so the two are compared as a sum. The tries read nothing beside their nodes, so the engine's get is part of their SLOAD and commit. The paper says nothing of its machine's memory, but nearly all of its SLOADs' time is in the engine's get: each run here has 1 GiB, pages of files included, into which the smallest state fits and the largest does not (1.5 GB of `mpt-hash`); --memory-limit and --cold replace that.",
+    here: "ERC-20 transfers on states of growing size in place of mainnet's segments; what the paper says of blocks from 5M on is held against the largest. `mpt-hash` has in memory 64 MB of the nodes that it wrote last, as Parity has those of its last blocks; a node that was only read is asked of the engine again, by the commit too. `replica as printed` has 64 MB for the nodes that its workers fetch and those that it wrote, `mpt` and `replica` have 256 MiB. `replica as printed` is `--replica.mode paper`; what the EVM waits for its queue counts as SLOAD. An SSTORE first reads the slot, which counts as SLOAD here and as SSTORE in the paper; what is left of it hands over the new value, so the two are compared as a sum. The tries read nothing beside their nodes, so the engine's get is part of their SLOAD and commit. Parity also kept values across blocks (25 MB): a value found there leaves the path to the commit, which then reads it from the engine, unless a worker of Storage Replica has. Here nothing is kept so: an SLOAD of `mpt-hash` has always read the path before its commit does. Paths fetched are those that the workers read before the next block began. The paper says nothing of its machine's memory, but nearly all of its SLOADs' time is in the engine's get: each run here has 1 GiB, pages of files included, into which the smallest state fits and the largest does not (1.5 GB of `mpt-hash`); --memory-limit and --cold replace that.",
     needs: Needs { minutes: 30, memory: 6, disk: 12 },
     quick: Needs { minutes: 2, memory: 1, disk: 1 },
     memory: Some(MEMORY),
