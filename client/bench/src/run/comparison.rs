@@ -12,7 +12,7 @@ use crate::{
     Base, BaseSpec, Cache, GivenChain, GivenPrestate, PreparedChain, Report, Settings, Subject,
     Trace, WorkloadSpec,
     fixture::{
-        copy::{copy_tree, forget_tree, move_tree, recall_tree},
+        copy::{copy_tree, forget_tree, recall_tree},
         kinds,
         store::{Prepared, prepared},
     },
@@ -386,7 +386,7 @@ impl Comparison {
                 prepared(&self.cache, base, subject, self.settings_of(subject))?;
             if self.in_place {
                 job.restore = Some(commitment);
-                move_tree(&dir, &store)?;
+                Cache::take(&dir, &store)?;
                 taken = Some(dir);
             } else {
                 copy_tree(&dir, &store)?;
@@ -413,7 +413,7 @@ impl Comparison {
         let others = before.zip(ProcessorTime::now()).map(|(before, now)| now.of_others(&before));
         // After a failure, what the store holds is not known. It goes with the scratch directory then.
         if let Some((dir, store)) = taken.zip(job.store) {
-            move_tree(&store, &dir)?;
+            Cache::put(&store, &dir)?;
         }
         Ok((measured, others))
     }
