@@ -34,6 +34,9 @@ use std::{
     time::Duration,
 };
 
+/// What a report says of runs that changed the prepared stores themselves.
+const IN_PLACE: &str = "each run changed the prepared store itself and took its blocks back (--in-place): after the first run, files have pages that were used before";
+
 /// Layers to compare, and the conditions under which they run.
 #[derive(Debug, Clone)]
 pub struct Comparison {
@@ -204,6 +207,7 @@ impl Comparison {
     ///
     /// If the blocks cannot be prepared, or there is no result as for [`Self::store`].
     pub fn given_prestate(&self, given: &GivenPrestate, bench: ChainBench) -> Result<Report> {
+        self.expect_to_be_restored(given.blocks())?;
         let base = Base::new(given.base(), Arc::clone(&self.cache));
         let chain = given.prepare(&self.cache)?;
         let report = self.prepared_chain(&base, &chain, bench, 0, given.parameters());
@@ -228,7 +232,8 @@ impl Comparison {
             // Else the first run alone would read the blocks from the disk while its clock runs.
             recall_tree(chain.dir(), u64::MAX)?;
         }
-        let merging = self.suited(bench.warmup_blocks, measured);
+        let mut merging = self.suited(bench.warmup_blocks, measured);
+        merging.notes.extend(self.in_place.then(|| IN_PLACE.to_owned()));
         let lists = (self.subjects.iter().any(|subject| !subject.bal.is_off()))
             .then(|| lists(&self.cache, base, chain, &self.settings))
             .transpose()?;

@@ -123,6 +123,7 @@ fn stores_are_restored_in_place() {
     let before = entries();
     let in_place = bench(&cache, &format!("{args} --in-place")).ok().json();
     check(&in_place, "mdbx");
+    assert!(in_place["notes"].to_string().contains("--in-place"), "{}", in_place["notes"]);
     assert_eq!(entries(), before);
     let ends = |report: &Value| {
         let of = |run: &Value| ["state", "checksum", "commitment"].map(|key| run[key].to_string());

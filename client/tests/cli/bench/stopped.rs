@@ -115,23 +115,24 @@ struct Long {
     child: std::process::Child,
     cache: PathBuf,
     json: PathBuf,
-    data: Data,
+    _data: Data,
 }
 
 impl Long {
-    /// Starts a benchmark and waits until it measures. Where the system does not list the children of a process, it
-    /// prints a message and returns `None`.
-    fn start() -> Option<Self> {
+    /// Prepares what a short benchmark needs, so that the signal interrupts a run of the long one and not the
+    /// preparation. Starts the long one and waits until it measures. Where the system does not list the children of a
+    /// process, it prints a message and returns `None`.
+    fn start(short: &str, long: &str) -> Option<Self> {
         if !Path::new("/proc/thread-self/children").exists() {
             skipped("this system does not list the children of a process");
             return None;
         }
         let data = Data::new();
         let (cache, json) = (data.file("cache"), data.file("result.json"));
-        // The store is prepared first, so that the signal interrupts a run and not the preparation.
-        bench(&cache, "store --states raw --keys 100 --blocks 1 --ops 1 --runs 1").ok();
+        bench(&cache, short).ok();
         let child = program()
-            .args("bench store --states raw --keys 100 --blocks 1000000 --ops 50".split(' '))
+            .arg("bench")
+            .args(long.split(' '))
             .arg("--json")
             .arg(&json)
             .arg("--cache")
@@ -141,12 +142,20 @@ impl Long {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut long = Self { child, cache, json, data };
+        let mut long = Self { child, cache, json, _data: data };
         while long.runs().is_empty() {
             assert!(long.child.try_wait().unwrap().is_none(), "it has ended before it measured");
             thread::sleep(Duration::from_millis(5));
         }
         Some(long)
+    }
+
+    /// Starts a benchmark of the layer alone.
+    fn store() -> Option<Self> {
+        Self::start(
+            "store --states raw --keys 100 --blocks 1 --ops 1 --runs 1",
+            "store --states raw --keys 100 --blocks 1000000 --ops 50",
+        )
     }
 
     /// Returns the ids of the processes that measure.
@@ -158,13 +167,12 @@ impl Long {
     }
 
     /// Sends a signal and waits for the end of the benchmark.
-    fn end(mut self, signal: Signal, to: Pid) -> Run {
+    fn end(&mut self, signal: Signal, to: Pid) -> Run {
         kill_process(to, signal).unwrap();
         let mut stderr = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         let code = self.child.wait().unwrap().code();
         nothing_is_left(&self.cache, &self.json);
-        drop(self.data);
         Run { code, stdout: Vec::new(), stderr }
     }
 }
@@ -173,7 +181,7 @@ impl Long {
 #[test]
 fn an_interrupt_leaves_no_result() {
     for signal in [Signal::INT, Signal::TERM] {
-        let Some(long) = Long::start() else { return };
+        let Some(mut long) = Long::store() else { return };
         let (id, runs) = (Pid::from_child(&long.child), long.runs());
         let run = long.end(signal, id);
         assert_eq!(run.code, Some(130), "{}", run.stderr);
@@ -187,10 +195,31 @@ fn an_interrupt_leaves_no_result() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_that_is_killed_leaves_no_result() {
-    let Some(long) = Long::start() else { return };
+    let Some(mut long) = Long::store() else { return };
     let runs = long.runs();
     let run = long.end(Signal::KILL, runs[0]);
     assert_fails(&run, 3, &["run 1 of raw on mdbx failed", "killed", "memory"]);
+}
+
+/// What a store holds after such an end is not known, so the next run begins with another one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_in_place_that_is_killed_loses_its_store() {
+    let args = "chain --states mpt --workload transfer --accounts 60 --txs 1000 --block-txs 1";
+    let Some(mut long) = Long::start(&format!("{args} --runs 1"), &format!("{args} --in-place"))
+    else {
+        return;
+    };
+    let runs = long.runs();
+    let run = long.end(Signal::KILL, runs[0]);
+    assert_fails(&run, 3, &["run 1 of mpt on mdbx failed", "killed"]);
+    let stores = || {
+        let names = fs::read_dir(&long.cache).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("store-mpt-")).count()
+    };
+    assert_eq!(stores(), 0);
+    bench(&long.cache, &format!("{args} --in-place --runs 1")).ok();
+    assert_eq!(stores(), 1);
 }
 
 #[test]
