@@ -97,7 +97,7 @@ impl StateLayer for MptLayer {
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>> {
         let proposal = self.lifecycle.begin(self.change())?;
         let number = parent.number.wrapping_add(1);
-        self.tries.lock().begin_block(number);
+        self.tries.lock().begin_turn();
         Ok(Box::new(MptSession::new(proposal, number)))
     }
 
@@ -108,7 +108,10 @@ impl StateLayer for MptLayer {
             TRIE.look_at_touched(&rows, &writes.touched())?;
         }
         let mut batch = Batch::new();
-        let root = self.tries.lock().apply(&writes, Some(&mut batch));
+        let mut tries = self.tries.lock();
+        tries.begin_turn();
+        let root = tries.apply(&writes, Some(&mut batch));
+        drop(tries);
         let root = root.map_err(|error| proposal.poison(error))?;
         proposal.finish(Commitment::state_root(root), batch, Vec::new())
     }

@@ -23,7 +23,9 @@ pub(crate) struct Tries {
     storages: HashMap<B256, Storage>,
     /// Bytes of memory of all `storages`.
     storage_bytes: usize,
-    block: u32,
+    /// The number of changes of the state so far, by blocks and by taking them back, modulo 2^32: the time by which
+    /// nodes age.
+    turn: u32,
     /// The root of the tries, if it is not that of the head because a block is in progress.
     ahead: Option<B256>,
     /// The undo record of the block in progress, if the block is finished.
@@ -43,10 +45,10 @@ impl Storage {
         self.trie.bytes() + size_of::<(B256, Self)>()
     }
 
-    /// Returns the trie, and notes that the block of this number uses it.
-    const fn touch(&mut self, block: u32) -> &mut Trie<SlotValue> {
-        self.touched = block;
-        self.trie.set_block(block);
+    /// Returns the trie, and notes that this turn uses it.
+    const fn touch(&mut self, turn: u32) -> &mut Trie<SlotValue> {
+        self.touched = turn;
+        self.trie.set_block(turn);
         &mut self.trie
     }
 }
@@ -64,7 +66,7 @@ impl Tries {
             accounts: Trie::stored(root),
             storages: HashMap::default(),
             storage_bytes: 0,
-            block: 0,
+            turn: 0,
             ahead: None,
             way_back: None,
         }
@@ -108,10 +110,10 @@ impl Tries {
         }
     }
 
-    pub(crate) const fn begin_block(&mut self, number: u64) {
-        // Ages are compared modulo 2^32.
-        self.block = number as u32;
-        self.accounts.set_block(self.block);
+    /// Begins a block, or taking one back.
+    pub(crate) const fn begin_turn(&mut self) {
+        self.turn = self.turn.wrapping_add(1);
+        self.accounts.set_block(self.turn);
     }
 
     /// Requests the part of the path to an account or a slot that is not in memory.
@@ -126,7 +128,7 @@ impl Tries {
         };
         let slot = hash_slot(&slot);
         let from = match self.storages.get_mut(&account) {
-            Some(storage) => storage.touch(self.block).missing(&slot),
+            Some(storage) => storage.touch(self.turn).missing(&slot),
             None => Some(0),
         };
         if let Some(from) = from {
@@ -153,7 +155,7 @@ impl Tries {
         let Some(storage) = self.storages.get_mut(account) else { return Ok(U256::ZERO) };
         let before = storage.bytes();
         let rows = self.rows.rows(Some(*account));
-        let value = storage.touch(self.block).get(slot, &rows);
+        let value = storage.touch(self.turn).get(slot, &rows);
         let value = value.map(|value| value.map_or(U256::ZERO, |value| value.0));
         // A read that fails has loaded the nodes above those that it could not load.
         self.storage_bytes += storage.bytes() - before;
@@ -228,7 +230,7 @@ impl Tries {
                     Trie::stored(root)
                 }
             };
-            trie.set_block(self.block);
+            trie.set_block(self.turn);
             jobs.push(StorageJob { write, trie });
         }
         Ok(jobs)
@@ -240,7 +242,7 @@ impl Tries {
         if trie.last_root() == EMPTY_ROOT && trie.is_saved() {
             return;
         }
-        let storage = Storage { trie, touched: self.block };
+        let storage = Storage { trie, touched: self.turn };
         self.storage_bytes += storage.bytes();
         self.storages.insert(account, storage);
     }
@@ -262,28 +264,22 @@ impl Tries {
         if self.bytes() <= budget {
             return;
         }
-        let block = self.block;
-        let mut ages: Ages = [0; 64];
+        let turn = self.turn;
+        let mut ages = Ages::default();
         self.accounts.add_ages(&mut ages);
         for storage in self.storages.values_mut() {
-            storage.trie.set_block(block);
+            storage.trie.set_block(turn);
             let nodes = storage.trie.add_ages(&mut ages);
             // The memory beside the nodes goes with the storage. In a contract of a slot or two it is most of it.
-            let age = block.wrapping_sub(storage.touched) as usize;
-            ages[age.min(ages.len() - 1)] += storage.bytes() - nodes;
+            ages.add(turn.wrapping_sub(storage.touched), storage.bytes() - nodes);
         }
-        let mut kept = 0;
-        let fits = ages.iter().take_while(|bytes| {
-            kept += **bytes;
-            kept <= budget / 4 * 3
-        });
-        // Nodes that this block touched are dropped only if they alone exceed the budget.
-        let keep = (fits.count() as u32).saturating_sub(1);
-        let all = ages[0] > budget;
+        // Storages that this turn touched are dropped only if what it touched alone exceeds the budget.
+        let keep = ages.oldest_within(budget / 4 * 3).unwrap_or(0);
+        let all = ages.oldest_within(budget).is_none();
         self.accounts.evict(keep);
         let mut bytes = 0;
         self.storages.retain(|_, storage| {
-            if all || block.wrapping_sub(storage.touched) > keep {
+            if all || turn.wrapping_sub(storage.touched) > keep {
                 return false;
             }
             storage.trie.evict(keep);

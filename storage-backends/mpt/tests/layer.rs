@@ -122,6 +122,41 @@ fn small_contracts_are_dropped_when_the_budget_is_full() {
     }
 }
 
+/// Each block that is taken back is a turn of its own: what the ones before it touched can be dropped.
+#[test]
+fn the_budget_is_kept_while_blocks_are_taken_back() {
+    const BUDGET: usize = 1_000_000;
+    const ACCOUNTS: u64 = 300;
+    let store = Store::memory(MptLayer::TABLES).unwrap();
+    let options = MptOptions { cache_bytes: BUDGET, read_ahead: false };
+    let layer = MptLayer::open(store.clone(), options).unwrap();
+    let begin =
+        |number: u64| Session::begin(&*layer, BlockRef { number, hash: B256::ZERO }).unwrap();
+    let mut records = Vec::new();
+    for number in 0..60 {
+        let account = Some(Account { nonce: number + 1, ..Account::default() });
+        let change = |n: u64| AccountChange { account, slots: Vec::new(), ..contract(n) };
+        let from = ACCOUNTS * (number % 30);
+        let mut session = begin(number);
+        let accounts = (from..from + ACCOUNTS).map(change).collect();
+        session.apply(&TxWrites { accounts }).unwrap();
+        let outcome = session.finish().unwrap().outcome;
+        records.push(outcome.undo.clone());
+        outcome.write(&store).unwrap();
+    }
+    for record in records[30..].iter().rev() {
+        layer.undo(record).unwrap().write(&store).unwrap();
+        let bytes = trie_cache_bytes(&layer);
+        assert!(bytes <= BUDGET as u64, "{bytes}");
+    }
+    let mut session = begin(30);
+    for n in 0..30 * ACCOUNTS {
+        session.account(&address(n)).unwrap();
+    }
+    let all = trie_cache_bytes(&layer);
+    assert!(all > 3 * BUDGET as u64 / 2, "the whole state has to be larger: {all}");
+}
+
 /// The nodes that a failed read has loaded count as well: the count must not become negative when they are dropped.
 #[test]
 fn a_read_that_fails_midway_counts_what_it_loaded() {
