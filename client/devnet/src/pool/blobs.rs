@@ -1,7 +1,8 @@
 //! The proofs of blobs: one for each blob up to Prague, one for each cell of a blob from Osaka on (EIP-7594).
 
 use super::{PoolError, PoolTransaction};
-use alloy_consensus::{BlobTransactionSidecar, BlobTransactionSidecarVariant, EnvKzgSettings};
+use alloy_consensus::{BlobTransactionSidecar, BlobTransactionSidecarVariant};
+use alloy_eips::eip4844::c_kzg::{KzgSettings, ethereum_kzg_settings};
 use alloy_hardforks::EthereumHardfork;
 use polytrie_chainspec::Rules;
 
@@ -24,6 +25,12 @@ impl PoolTransaction {
     }
 }
 
+/// Returns the points of the ceremony, without the tables that alloy would have made of them: those take two more seconds with the
+/// first blob, and 96 MiB, and shorten nothing that a pool does with a few blobs.
+pub(crate) fn blob_settings() -> &'static KzgSettings {
+    ethereum_kzg_settings(0)
+}
+
 /// Returns the same blobs with the other kind of proofs.
 ///
 /// # Errors
@@ -32,15 +39,14 @@ impl PoolTransaction {
 pub(crate) fn with_other_proofs(
     sidecar: &BlobTransactionSidecarVariant,
 ) -> Result<BlobTransactionSidecarVariant, PoolError> {
-    let settings = EnvKzgSettings::Default;
     let made = match sidecar {
         BlobTransactionSidecarVariant::Eip4844(sidecar) => sidecar
             .clone()
-            .try_into_7594(settings.get())
+            .try_into_7594(blob_settings())
             .map(BlobTransactionSidecarVariant::Eip7594),
         BlobTransactionSidecarVariant::Eip7594(sidecar) => {
             let blobs = sidecar.blobs.clone();
-            BlobTransactionSidecar::try_from_blobs_with_settings(blobs, settings.get())
+            BlobTransactionSidecar::try_from_blobs_with_settings(blobs, blob_settings())
                 .map(BlobTransactionSidecarVariant::Eip4844)
         }
     };

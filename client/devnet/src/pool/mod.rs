@@ -10,7 +10,7 @@ mod error;
 mod room;
 mod transaction;
 
-pub(crate) use blobs::with_other_proofs;
+pub(crate) use blobs::{blob_settings, with_other_proofs};
 pub use error::PoolError;
 pub use transaction::PoolTransaction;
 

@@ -1,8 +1,8 @@
 use super::*;
 use crate::impersonate;
 use alloy_consensus::{
-    BlobTransactionSidecarVariant, EnvKzgSettings, Header, SidecarBuilder, SimpleCoder, TxEip1559,
-    TxEip4844, TxEip4844Variant, TypedTransaction,
+    BlobTransactionSidecarVariant, Header, SidecarBuilder, SimpleCoder, TxEip1559, TxEip4844,
+    TxEip4844Variant, TypedTransaction,
 };
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Bytes, TxKind};
@@ -217,7 +217,9 @@ fn blobs_have_the_proofs_that_their_fork_takes() {
         ChainSpec::with_forks("test", 1337, forks, Header::default(), [])
     };
     let (prague, osaka) = (chain(EthereumHardfork::Prague), chain(EthereumHardfork::Osaka));
-    let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
+    let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob")
+        .build_4844_with_settings(blob_settings())
+        .unwrap();
     let old = BlobTransactionSidecarVariant::Eip4844(sidecar);
     let sent = |sidecar: &BlobTransactionSidecarVariant, chain: &ChainSpec| {
         let sidecar = Some(Arc::new(sidecar.clone()));
@@ -227,7 +229,7 @@ fn blobs_have_the_proofs_that_their_fork_takes() {
     let made = sent(&old, &osaka).unwrap();
     let new = made.sidecar.unwrap();
     let hashes: Vec<_> = old.versioned_hashes().collect();
-    new.validate(&hashes, EnvKzgSettings::Default.get()).unwrap();
+    new.validate(&hashes, blob_settings()).unwrap();
     assert!(new.is_eip7594() && made.bytes > new.size());
     assert_eq!(sent(&new, &osaka).unwrap().sidecar.unwrap(), new);
     assert_eq!(sent(&new, &prague).unwrap_err(), PoolError::CellProofs);
@@ -237,7 +239,9 @@ fn blobs_have_the_proofs_that_their_fork_takes() {
 /// A blob is found as long as any transaction with it is in the pool; several may have the same one.
 #[test]
 fn blobs_are_found_by_their_hashes() {
-    let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
+    let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob")
+        .build_4844_with_settings(blob_settings())
+        .unwrap();
     let sidecar = Arc::new(BlobTransactionSidecarVariant::Eip4844(sidecar));
     let hash = sidecar.versioned_hashes().next().unwrap();
     let with_blob = |sender: u8, fee: u128| {

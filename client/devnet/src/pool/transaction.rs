@@ -1,10 +1,10 @@
 //! The form in which the pool keeps a transaction.
 
-use super::PoolError;
+use super::{PoolError, blob_settings};
 use alloy_consensus::{
     BlobTransactionSidecarVariant, Signed, Transaction, TxEip4844Variant, TxEnvelope,
 };
-use alloy_eips::{Encodable2718, eip4844::env_settings::EnvKzgSettings};
+use alloy_eips::Encodable2718;
 use alloy_primitives::{Address, B256, U256};
 use polytrie_chain::executor::intrinsic_gas;
 use polytrie_chainspec::Rules;
@@ -44,7 +44,7 @@ impl PoolTransaction {
         let (tx, sidecar) = without_sidecar(tx);
         match (tx.blob_versioned_hashes(), &sidecar) {
             (Some(hashes), Some(sidecar)) => sidecar
-                .validate(hashes, EnvKzgSettings::Default.get())
+                .validate(hashes, blob_settings())
                 .map_err(|error| PoolError::Blobs(error.to_string()))?,
             (Some(_), None) => return Err(PoolError::MissingBlobs),
             (None, _) => {}

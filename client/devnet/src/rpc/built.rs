@@ -67,12 +67,15 @@ impl Bundle {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::pool::blob_settings;
     use alloy_consensus::{SidecarBuilder, SimpleCoder};
     use alloy_eips::eip7594::CELLS_PER_EXT_BLOB;
 
     #[test]
     fn blobs_come_with_the_proofs_of_the_block() {
-        let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
+        let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob")
+            .build_4844_with_settings(blob_settings())
+            .unwrap();
         let sidecars = [Arc::new(BlobTransactionSidecarVariant::Eip4844(sidecar))];
         for (of_cells, proofs) in [(false, 1), (true, CELLS_PER_EXT_BLOB)] {
             let bundle = Bundle::of(&sidecars, of_cells).unwrap();

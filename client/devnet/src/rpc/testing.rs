@@ -181,7 +181,7 @@ fn with_sender(bytes: &Bytes) -> RpcResult<Given> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{DEFAULT_MNEMONIC, DevAccounts};
+    use crate::{DEFAULT_MNEMONIC, DevAccounts, pool::blob_settings};
     use alloy_consensus::{
         SidecarBuilder, SignableTransaction, SimpleCoder, TxEip4844, TxEip4844Variant,
         TxEip4844WithSidecar, TypedTransaction,
@@ -189,7 +189,9 @@ mod tests {
 
     #[test]
     fn blobs_that_a_transaction_brings_are_not_in_the_block() {
-        let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
+        let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob")
+            .build_4844_with_settings(blob_settings())
+            .unwrap();
         let sidecar = BlobTransactionSidecarVariant::Eip4844(sidecar);
         let blob_versioned_hashes = sidecar.versioned_hashes().collect();
         let tx = TxEip4844 { chain_id: 1337, blob_versioned_hashes, ..Default::default() };

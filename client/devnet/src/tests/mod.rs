@@ -7,6 +7,7 @@ mod impersonation;
 mod mining;
 
 use super::*;
+use crate::pool::blob_settings;
 use alloy_consensus::{
     BlobTransactionSidecarVariant, SidecarBuilder, SignableTransaction, SimpleCoder, TxEip1559,
     TxEip4844, TxEip4844Variant, TxEip4844WithSidecar, TxEip7702, TypedTransaction,
@@ -109,7 +110,9 @@ pub(crate) fn transfer(node: &Node, from: usize, nonce: u64, value: u128) -> Poo
 /// Returns a transaction with a blob that has one proof, as before Osaka.
 pub(crate) fn with_blob(node: &Node, from: usize, nonce: u64) -> PoolTransaction {
     let from = node.accounts().addresses()[from];
-    let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob").build_4844().unwrap();
+    let sidecar = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob")
+        .build_4844_with_settings(blob_settings())
+        .unwrap();
     let sidecar = BlobTransactionSidecarVariant::Eip4844(sidecar);
     let tx = TxEip4844 {
         chain_id: 1337,
