@@ -3,7 +3,7 @@
 use alloy_primitives::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use polytrie_chain::executor::recover_senders;
-use polytrie_consensus::decode::decode_block;
+use polytrie_consensus::{decode::decode_block, recover_sender};
 use polytrie_files::BlockReader;
 use std::{hint::black_box, path::Path};
 
@@ -29,6 +29,9 @@ fn benchmark(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(transactions.len() as u64));
     group.bench_function("senders of its transactions", |bencher| {
         bencher.iter(|| black_box(recover_senders(&transactions)));
+    });
+    group.bench_function("the same, one after the other", |bencher| {
+        bencher.iter(|| transactions.iter().for_each(|tx| drop(black_box(recover_sender(tx)))));
     });
     group.finish();
 }

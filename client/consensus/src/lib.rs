@@ -27,7 +27,7 @@
 //! | rule | where |
 //! |---|---|
 //! | type allowed, chain id, range of the signature, nonce below 2^64 - 1, gas limit cap, size of init code, blob count and version, authorization list not empty | [`check_transaction`]; but for the signature [`check_unsigned`] |
-//! | sender can be recovered | [`recover_sender`] |
+//! | sender can be recovered | [`recover_sender`], [`recover_senders`] |
 //! | intrinsic gas, calldata floor (EIP-7623), fee not below the base fee, priority fee not above the fee, blob fee, gas limit not above the block's | revm, before the transaction runs |
 //! | nonce equal to the sender's, balance covers the cost, sender has no code (EIP-3607) | revm, against the state |
 //! | gas limit not above what is left of the block | alloy-evm's block executor |
@@ -60,7 +60,7 @@ pub use ommers::{
 pub use result::{
     ExecutedResult, ReceiptsRoot, check_receipts_root, check_result, check_state_root,
 };
-pub use transactions::{check_transaction, check_unsigned, recover_sender};
+pub use transactions::{check_transaction, check_unsigned, recover_sender, recover_senders};
 
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ use alloy_eips::{
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, Signature, U256, uint};
 use polytrie_chainspec::Rules;
+use polytrie_ecrecover::Signed;
 
 /// Order of the curve secp256k1.
 const SECP256K1N: U256 =
@@ -76,6 +77,14 @@ fn check_fields(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionErr
 /// Fails with [`TransactionError::NoSender`] if the signature belongs to no public key.
 pub fn recover_sender(tx: &TxEnvelope) -> Result<Address, TransactionError> {
     tx.recover_signer_unchecked().map_err(|_| TransactionError::NoSender)
+}
+
+/// Does as [`recover_sender`] with each of `transactions`. Together they take less time.
+pub fn recover_senders(transactions: &[TxEnvelope]) -> Vec<Result<Address, TransactionError>> {
+    let signed = |tx: &TxEnvelope| Signed { hash: tx.signature_hash(), signature: *tx.signature() };
+    let signed: Vec<_> = transactions.iter().map(signed).collect();
+    let found = polytrie_ecrecover::recover(&signed).into_iter();
+    found.map(|sender| sender.ok_or(TransactionError::NoSender)).collect()
 }
 
 fn check_type(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {

@@ -70,8 +70,7 @@ impl<T> InOrder<T> {
                 break;
             }
         }
-        // The piece is under way. If it is as short as the recovery of a sender, it is done before this thread could
-        // have slept.
+        // The piece is under way. If it is a short one, it is done before this thread could have slept.
         let start = Instant::now();
         while self.done.lock()[number].is_none() && start.elapsed() < WAKE_UP {
             hint::spin_loop();

@@ -3,12 +3,12 @@
 use super::in_order::InOrder;
 use alloy_consensus::{Transaction, TxEnvelope};
 use alloy_primitives::{Address, B256};
-use polytrie_consensus::{TransactionError, recover_sender};
+use polytrie_consensus::TransactionError;
 use polytrie_kv::caught;
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 use thiserror::Error;
 
-/// Number of cores that recovering senders keeps busy nearly as long as most blocks run.
+/// Number of cores that recovering senders keeps busy for a large part of most blocks.
 const FEW_CORES: usize = 2;
 
 /// Error of a transaction whose sender cannot be recovered; the block is invalid.
@@ -43,7 +43,7 @@ impl<'a> Senders<'a> {
     pub(super) const fn count(&self) -> usize {
         match self.0 {
             Source::Known(senders) => senders.len(),
-            Source::Recovery(recovery) => recovery.senders.count(),
+            Source::Recovery(recovery) => recovery.transactions.len(),
         }
     }
 
@@ -58,7 +58,7 @@ impl<'a> Senders<'a> {
         match self.0 {
             Source::Known(_) => false,
             Source::Recovery(recovery) => {
-                !recovery.senders.are_taken() && rayon::current_num_threads() <= FEW_CORES
+                !recovery.groups.are_taken() && rayon::current_num_threads() <= FEW_CORES
             }
         }
     }
@@ -84,14 +84,17 @@ pub struct Recovery(Arc<Recovering>);
 #[derive(Debug)]
 struct Recovering {
     transactions: Vec<TxEnvelope>,
-    senders: InOrder<Address>,
+    /// Number of transactions in a group, but for the last one.
+    group: usize,
+    /// Senders of each group.
+    groups: InOrder<Vec<Result<Address, SenderError>>>,
 }
 
 impl Recovery {
     /// Begins to recover the senders of `transactions` on all cores but that of the caller.
     pub(crate) fn begin(transactions: &[TxEnvelope]) -> Self {
         let (recovery, rest) = Self::begin_in_pool(transactions);
-        if transactions.len() > 1 && rayon::current_num_threads() > 1 {
+        if recovery.0.groups.count() > 1 && rayon::current_num_threads() > 1 {
             rayon::spawn(rest);
         }
         recovery
@@ -100,8 +103,7 @@ impl Recovery {
     /// Begins to recover the senders of `transactions` on all cores but one, which executes the block. The caller is a thread
     /// of the pool, and has to go on with the returned work.
     pub fn begin_in_pool(transactions: &[TxEnvelope]) -> (Self, Box<dyn FnOnce() + Send>) {
-        let senders = InOrder::new(transactions.len());
-        let shared = Arc::new(Recovering { transactions: transactions.to_vec(), senders });
+        let shared = Arc::new(Recovering::new(transactions.to_vec(), polytrie_ecrecover::few()));
         let recover = || {
             let shared = Arc::downgrade(&shared);
             // A sender whose recovery has panicked is recovered again by the thread that needs it, which panics, too.
@@ -111,7 +113,7 @@ impl Recovery {
                 ));
             }
         };
-        for _ in 2..rayon::current_num_threads().min(transactions.len()) {
+        for _ in 2..rayon::current_num_threads().min(shared.groups.count()) {
             rayon::spawn(recover());
         }
         let rest = Box::new(recover());
@@ -128,31 +130,48 @@ impl Recovery {
         let recovering = &*self.0;
         let result = work(Senders(Source::Recovery(recovering)));
         while recovering.recover_next() {}
-        let all = 0..recovering.senders.count();
+        let all = 0..recovering.transactions.len();
         (all.map(|number| recovering.get(number)).collect(), result)
     }
 }
 
 impl Recovering {
-    /// Recovers the next sender. Returns `false` if all are taken.
+    fn new(transactions: Vec<TxEnvelope>, group: usize) -> Self {
+        let groups = InOrder::new(transactions.len().div_ceil(group));
+        Self { transactions, group, groups }
+    }
+
+    /// Recovers the senders of the next group. Returns `false` if all are taken.
     fn recover_next(&self) -> bool {
-        self.senders.do_next(|number| self.recover(number).ok())
+        self.groups.do_next(|group| Some(self.recover(group)))
     }
 
     fn get(&self, number: usize) -> Result<Address, SenderError> {
-        let recover = |number| self.recover(number).ok();
-        let sender = self.senders.when_done(number, recover, |sender| *sender);
-        // Without a sender this returns the error. If a thread has panicked instead, the panic goes on when all end.
-        sender.map_or_else(|| self.recover(number), Ok)
+        let (group, in_group) = (number / self.group, number % self.group);
+        let recover = |group| Some(self.recover(group));
+        let done = self.groups.when_done(group, recover, |senders| {
+            senders.as_ref().map(|senders| senders[in_group].clone())
+        });
+        // If a thread has panicked instead, the panic goes on when all end.
+        done.unwrap_or_else(|| self.recover(group).swap_remove(in_group))
     }
 
-    fn recover(&self, number: usize) -> Result<Address, SenderError> {
-        sender_at(number, &self.transactions[number])
+    fn recover(&self, group: usize) -> Vec<Result<Address, SenderError>> {
+        let first = group * self.group;
+        let last = self.transactions.len().min(first + self.group);
+        recovered(&self.transactions, first..last).collect()
     }
 }
 
-fn sender_at(index: usize, tx: &TxEnvelope) -> Result<Address, SenderError> {
-    recover_sender(tx).map_err(|reason| SenderError { index, hash: *tx.tx_hash(), reason })
+/// Recovers the senders of the transactions with these numbers.
+fn recovered(
+    transactions: &[TxEnvelope],
+    numbers: Range<usize>,
+) -> impl Iterator<Item = Result<Address, SenderError>> {
+    let found = polytrie_consensus::recover_senders(&transactions[numbers.clone()]);
+    numbers.zip(found).map(|(index, sender)| {
+        sender.map_err(|reason| SenderError { index, hash: *transactions[index].tx_hash(), reason })
+    })
 }
 
 /// Recovers the senders of `transactions`, in their order.
@@ -165,7 +184,7 @@ fn sender_at(index: usize, tx: &TxEnvelope) -> Result<Address, SenderError> {
 ///
 /// Fails with the first transaction whose signature belongs to no public key.
 pub fn recover_senders(transactions: &[TxEnvelope]) -> Result<Vec<Address>, SenderError> {
-    transactions.iter().enumerate().map(|(index, tx)| sender_at(index, tx)).collect()
+    recovered(transactions, 0..transactions.len()).collect()
 }
 
 /// Recovers the accounts whose signatures let `transactions` set their code (EIP-7702). A signature that does not
@@ -219,10 +238,29 @@ mod tests {
     }
 
     #[test]
+    fn groups_of_any_size_give_the_same_senders() {
+        for group in [1, 3, 16, 100] {
+            for count in [0, 1, group - 1, group, group + 1, 2 * group + 2] {
+                let mut transactions = signed(count as u64);
+                let beside = |transactions: &[_]| {
+                    let recovering = Recovering::new(transactions.to_vec(), group);
+                    Recovery(Arc::new(recovering)).beside(|_| ()).0
+                };
+                assert_eq!(beside(&transactions), recover_senders(&transactions));
+                for bad in [count.saturating_sub(1), group, group - 1, 0] {
+                    let Some(tx) = transactions.get_mut(bad) else { continue };
+                    *tx = transaction(bad as u64, Signature::new(U256::ZERO, U256::ZERO, false));
+                    assert_eq!(beside(&transactions).unwrap_err().index, bad);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn work_gets_each_sender_and_may_end_early() {
         let mut transactions = signed(50);
         transactions[30] = transaction(30, Signature::new(U256::ZERO, U256::ZERO, false));
-        let all: Vec<_> = (0..50).map(|number| sender_at(number, &transactions[number])).collect();
+        let all: Vec<_> = recovered(&transactions, 0..50).collect();
         on_pools(|| {
             for used in [0, 1, 50] {
                 let (senders, found) = Recovery::begin(&transactions).beside(|senders| {
