@@ -307,8 +307,9 @@ fn fold(limbs: &mut [__m512i; LIMBS], over: __m512i) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ifma::power;
+    use crate::ifma::{is_available, power};
     use alloy_primitives::U512;
+    use polytrie_kv_testing::skipped;
     use polytrie_testing::Seed;
     use rand::RngExt;
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -390,8 +391,8 @@ mod tests {
 
     #[test]
     fn operations_give_what_big_integers_give() {
-        if !crate::ifma::is_available() {
-            return;
+        if !is_available() {
+            return skipped("the processor has no AVX-512 IFMA");
         }
         let seed = Seed::or(1);
         let mut random = ChaCha8Rng::seed_from_u64(seed.value());
