@@ -24,8 +24,7 @@ pub fn recover(signed: &[Signed]) -> Vec<Option<Address>> {
     signed.iter().map(recover_one).collect()
 }
 
-/// Returns the number of signatures to recover together if somebody waits for the first of them. More at once would save
-/// little.
+/// Returns the number of signatures to recover together where the first result is needed soon. More at once would save little.
 pub fn few() -> usize {
     #[cfg(target_arch = "x86_64")]
     if ifma::is_available() {

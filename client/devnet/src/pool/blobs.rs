@@ -25,8 +25,8 @@ impl PoolTransaction {
     }
 }
 
-/// Returns the points of the ceremony, without the tables that alloy would have made of them: those take two more seconds with the
-/// first blob, and 96 MiB, and shorten nothing that a pool does with a few blobs.
+/// Returns the points of the ceremony, without the tables that alloy would make of them with the first blob: those take nearly a
+/// second and 100 MiB, and with them the proofs of a blob's cells are computed more slowly.
 pub(crate) fn blob_settings() -> &'static KzgSettings {
     ethereum_kzg_settings(0)
 }

@@ -150,7 +150,7 @@ impl Field {
         Sum(out)
     }
 
-    /// Returns the same elements, each below the prime.
+    /// Returns the elements as numbers below the prime.
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]
     pub(super) fn canonical(self) -> Self {

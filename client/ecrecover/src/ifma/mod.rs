@@ -5,8 +5,8 @@
 //! and b of 128 bits, where λ times a point is as good as free. So there are four numbers of 128 bits, whose digits are added
 //! from the highest on, with one row of doublings for all four.
 //!
-//! No lane branches. The sum begins with a fixed point, so that it does not begin at infinity. Where equal or opposite points
-//! meet all the same, which somebody can make happen, Z is zero from there on, and there is no result.
+//! No lane branches. The sum begins with a fixed point, so that it does not begin at infinity. A signature can be
+//! made for which equal or opposite points meet: then Z is zero from there on, and there is no result.
 
 mod field;
 mod multiples;
@@ -20,9 +20,9 @@ use k256::{
     AffinePoint, ProjectivePoint,
     elliptic_curve::{point::DecompressPoint, subtle::Choice},
 };
-use multiples::{Coordinates, FixedMultiples, OwnMultiples, coordinates, own_multiples};
-use point::{Affine, Jacobian};
-use scalars::{Factors, SignedNumber};
+use multiples::{FixedMultiples, OwnMultiples, coordinates, own_multiples};
+use point::{Affine, Coordinates, Jacobian};
+use scalars::{FIXED_BITS, FIXED_DIGITS, Factors, OWN_BITS, OWN_DIGITS, SignedNumber};
 use std::{
     arch::{is_x86_feature_detected, x86_64::__mmask8},
     sync::LazyLock,
@@ -31,21 +31,13 @@ use std::{
 /// Number of signatures from which on eight lanes take less time than one signature after the other.
 pub(crate) const WORTH_LANES: usize = 3;
 
-/// Number of signatures that share an inversion, which is as long as a third of the recovery of eight of them.
+/// Number of signatures that share an inversion, which is a chain of 255 squarings that wait for each other.
 pub(crate) const BATCH: usize = 8 * LANES;
 
 /// Number of signatures that take hardly more time each than [`BATCH`] do.
 pub(crate) const FEW: usize = 2 * LANES;
 
-/// Bits of a digit for multiples of R, and number of digits.
-const OWN_BITS: u32 = 5;
-const OWN_DIGITS: usize = 26;
-/// The same for multiples of G: one digit for two of R.
-const FIXED_BITS: u32 = 2 * OWN_BITS;
-const FIXED_DIGITS: usize = OWN_DIGITS / 2;
-const _: () = assert!(OWN_DIGITS.is_multiple_of(2) && OWN_BITS as usize * OWN_DIGITS > 128);
-
-/// Points that are the same for all signatures.
+/// Points that do not depend on the signature.
 struct Tables {
     /// Multiples of the generator, and of 2^128 times it.
     generator: [FixedMultiples; 2],
@@ -146,7 +138,7 @@ pub(crate) fn keys(signed: &[Signed]) -> Vec<Option<[u8; 64]>> {
     let mut out = Vec::with_capacity(signed.len());
     for (row, (sum, inverse)) in sums.iter().zip(inverses).enumerate() {
         let key = sum.affine(inverse);
-        // Whatever goes wrong in the arithmetic of the field does not end on the curve.
+        // An error in the arithmetic of the field does not end on the curve.
         let good = key.on_curve() & are_points[row] & are_sums[row];
         let (x, y) = (key.x.canonical().limbs(), key.y.canonical().limbs());
         for (lane, factors) in factors[row * LANES..].iter().enumerate().take(LANES) {

@@ -1,10 +1,10 @@
 //! Small multiples of points, from which each lane takes its own.
 
 use super::{
-    FIXED_BITS, OWN_BITS,
     field::{Field, LANES, LIMBS, lanes_of, to_limbs},
-    point::{Affine, Jacobian},
+    point::{Affine, Coordinates, Jacobian},
     power,
+    scalars::{FIXED_BITS, OWN_BITS},
 };
 use k256::{
     AffinePoint, ProjectivePoint,
@@ -18,11 +18,8 @@ use std::arch::x86_64::{
 
 /// Number of multiples of a point that is known only when a signature comes: as many as a digit can ask for.
 const OWN: usize = 1 << (OWN_BITS - 1);
-/// Number of multiples of a point that is always the same.
+/// Number of multiples of a point that does not depend on the signature.
 const FIXED: usize = 1 << (FIXED_BITS - 1);
-
-/// Limbs of x and of y.
-pub(super) type Coordinates = ([u64; LIMBS], [u64; LIMBS]);
 
 /// A factor whose third power is 1: (βx, y) is λ times the point (x, y).
 const BETA: [u8; 32] =
@@ -51,7 +48,7 @@ fn choice(digits: &[i64; LANES], count: usize) -> Choice {
     }
 }
 
-/// Adds to each lane of `sum` what it takes of `from`.
+/// Adds the points `taken`, with the signs of `choice`, to the lanes of `sum` that take one.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn add(sum: Jacobian, choice: Choice, taken: Affine) -> Jacobian {
@@ -63,7 +60,7 @@ fn add(sum: Jacobian, choice: Choice, taken: Affine) -> Jacobian {
 pub(super) struct OwnMultiples {
     x: [Field; OWN],
     y: [Field; OWN],
-    /// x of λ times the points, whose y is the same.
+    /// x of λ times the points; their y is that of the points.
     turned_x: [Field; OWN],
 }
 
@@ -106,7 +103,7 @@ impl OwnMultiples {
         self.add_with(&self.x, sum, digits)
     }
 
-    /// Does the same with λ times the points.
+    /// Adds as many times λ times its point.
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     #[inline]
     pub(super) fn add_turned(&self, sum: Jacobian, digits: &[i64; LANES]) -> Jacobian {
@@ -138,7 +135,7 @@ fn pick(from: &[Field; OWN], choice: Choice) -> Field {
     Field::from_registers(out)
 }
 
-/// The first multiples of a point that is the same for all lanes: limbs of x, then those of y.
+/// The first multiples of one point, for all lanes: limbs of x, then those of y.
 #[derive(Debug)]
 pub(super) struct FixedMultiples(Vec<[u64; 2 * LIMBS]>);
 

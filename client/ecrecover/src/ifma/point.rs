@@ -1,13 +1,13 @@
 //! Points of the curve y² = x³ + 7, one in each lane, in Jacobian coordinates: (X, Y, Z) is (X / Z², Y / Z³).
 //!
-//! The sum of two points with the same x has Z = 0, and so has whatever is computed from it: nobody need look at the cases in
-//! between to tell that these formulas do not hold for a lane.
+//! The sum of two points with equal x has Z = 0, and so has everything that is computed from it. So one look at the Z of the last
+//! sum tells in which lanes these formulas did not hold.
 
-use super::{
-    field::{Field, Products},
-    multiples::Coordinates,
-};
+use super::field::{Field, LIMBS, Products};
 use std::arch::x86_64::__mmask8;
+
+/// Limbs of x and of y of one point.
+pub(super) type Coordinates = ([u64; LIMBS], [u64; LIMBS]);
 
 /// Eight points with their own coordinates.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +80,7 @@ impl Jacobian {
         Self { x: new_x, y: new_y, z: new_z }
     }
 
-    /// Returns the sums with other points. Where both have the same x, or Z was zero before, Z is zero. In the literature `run`
+    /// Returns the sums with other points. Where both have equal x, or Z was zero before, Z is zero. In the literature `run`
     /// and `rise` are H and r.
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]

@@ -7,6 +7,14 @@ use k256::{
     elliptic_curve::{PrimeField, bigint, ops::Reduce, scalar::IsHigh},
 };
 
+/// Bits of a digit for multiples of R, and number of digits.
+pub(super) const OWN_BITS: u32 = 5;
+pub(super) const OWN_DIGITS: usize = 26;
+/// Bits of a digit for multiples of G, and number of digits: one for two of R.
+pub(super) const FIXED_BITS: u32 = 2 * OWN_BITS;
+pub(super) const FIXED_DIGITS: usize = OWN_DIGITS / 2;
+const _: () = assert!(OWN_DIGITS.is_multiple_of(2) && OWN_BITS as usize * OWN_DIGITS > 128);
+
 /// A number whose third power is 1 modulo the order: multiplying a point by it changes x alone.
 const LAMBDA: bigint::U256 =
     bigint::U256::from_be_hex("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72");

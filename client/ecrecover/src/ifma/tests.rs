@@ -1,4 +1,4 @@
-//! What the lanes do by themselves: behind [`recover`](crate::recover) nobody sees whether they had a result.
+//! What the lanes do by themselves: callers of [`recover`](crate::recover) cannot see whether they had a result.
 
 use super::{BATCH, is_available, keys};
 use crate::{
