@@ -66,11 +66,6 @@ impl LayerSession for RainSession {
         self.announced.wants()
     }
 
-    /// Reads nothing ahead.
-    fn cores_are_busy(&mut self) {
-        self.announced.close();
-    }
-
     fn hint(&mut self, access: Access) {
         self.announced.want(access);
     }

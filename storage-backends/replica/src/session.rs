@@ -27,7 +27,7 @@ pub(crate) struct ReplicaSession {
     number: u64,
     overlay: Overlay,
     filter: Filter,
-    /// Whether hints help this block.
+    /// Whether hints help this block, as it was when the block began.
     hinted: bool,
     /// Number of accounts and slots that the block has read.
     read: usize,
@@ -122,13 +122,6 @@ impl LayerSession for ReplicaSession {
             return Ok(found);
         }
         self.overlay.has_storage(self.core.flat.store(), hash)
-    }
-
-    /// Keeps the block on the executing thread, for now at least.
-    fn cores_are_busy(&mut self) {
-        // The end of the block reports a worker that has ended.
-        let _ = self.core.side.bring_home();
-        self.hinted = false;
     }
 
     fn hint(&mut self, access: Access) {

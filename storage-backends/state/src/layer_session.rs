@@ -51,15 +51,10 @@ pub trait LayerSession: Debug + Send {
     /// Those of [`Self::account`].
     fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool>;
 
-    /// Returns the calls that the layer wants before the block ends. Called when the block begins, and after
-    /// [`Self::cores_are_busy`].
+    /// Returns the calls that the layer wants before the block ends. Called when the block begins.
     fn wants(&self) -> Wants {
         Wants::default()
     }
-
-    /// Says that all cores have other work for now, so that threads of the layer would only take time from the block. Called
-    /// before the first read, or never, and not if [`Wants::slow`] is set. No result depends on it.
-    fn cores_are_busy(&mut self) {}
 
     /// Announces that a part of the state will be touched soon. Must return at once and must not fail.
     fn hint(&mut self, access: Access) {

@@ -21,8 +21,6 @@ pub struct Session {
     is_slow: bool,
     /// Number of account changes until the layer gets each change by hash; `None` if it never does.
     until_streamed: Option<usize>,
-    /// Whether all cores have other work for now. Account changes do not count then.
-    cores_busy: bool,
     /// The changes since the last intermediate root; only kept if roots are requested and the layer does not get
     /// changes by hash.
     since_last_root: Option<WriteSet>,
@@ -79,29 +77,9 @@ impl Session {
             wants_hints,
             is_slow: wants_hints && slow,
             until_streamed,
-            cores_busy: false,
             since_last_root: None,
             roots_asked: false,
         }
-    }
-
-    /// Says that all cores have other work, such as recovering the senders of this block. If reads are fast, the layer gets
-    /// no writes before [`Self::cores_are_free`] then. Must be called before the first read.
-    pub fn cores_are_busy(&mut self) {
-        if self.is_slow {
-            return;
-        }
-        self.cores_busy = true;
-        self.cache.layer.cores_are_busy();
-        let Wants { hints, slow, writes_from } = self.cache.layer.wants();
-        self.wants_hints = hints;
-        self.is_slow = hints && slow;
-        self.until_streamed = writes_from;
-    }
-
-    /// Says that the other work has ended.
-    pub const fn cores_are_free(&mut self) {
-        self.cores_busy = false;
     }
 
     /// Wraps a block that begins with accounts and slots as they were read before.
@@ -215,7 +193,6 @@ impl Session {
         let read = self.cache.counters.timed_reads() - read_before;
         match (&mut self.until_streamed, &mut self.since_last_root) {
             (Some(0), _) => self.cache.layer.stream_hashed(self.cache.hashed(writes))?,
-            (Some(_), _) if self.cores_busy => {}
             (Some(left), _) => {
                 *left = left.saturating_sub(writes.accounts.len());
                 if *left == 0 {

@@ -51,7 +51,6 @@ macro_rules! session_methods {
             ) -> Result<U256, StateError>;
             fn code(code_hash: &B256) -> Result<Option<Bytes>, StateError>;
             fn has_storage(address: &Address, hash: &B256) -> Result<bool, StateError>;
-            fn cores_are_busy() -> ();
             fn hint(access: Access) -> ();
             fn expect(accounts: &[B256]) -> ();
             fn stream_hashed(writes: Vec<AccountWrite>) -> Result<(), StateError>;

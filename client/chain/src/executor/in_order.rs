@@ -33,11 +33,6 @@ impl<T> InOrder<T> {
         self.count
     }
 
-    /// Whether every piece was started.
-    pub(super) fn are_taken(&self) -> bool {
-        self.next.load(Relaxed) >= self.count
-    }
-
     /// Makes every thread stop after its current piece.
     pub(super) fn stop(&self) {
         self.next.store(self.count, Relaxed);

@@ -8,9 +8,6 @@ use polytrie_kv::caught;
 use std::{ops::Range, sync::Arc};
 use thiserror::Error;
 
-/// Number of cores that recovering senders keeps busy for a large part of most blocks.
-const FEW_CORES: usize = 2;
-
 /// Error of a transaction whose sender cannot be recovered; the block is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("transaction {index} ({hash}) is invalid: {reason}")]
@@ -50,17 +47,6 @@ impl<'a> Senders<'a> {
     /// Whether no sender has to be waited for.
     pub(super) const fn are_known(&self) -> bool {
         matches!(self.0, Source::Known(_))
-    }
-
-    /// Whether all cores recover senders, so that other threads would take time from that. Where there are more of them, it
-    /// takes a small part of a block.
-    pub(super) fn keep_cores_busy(&self) -> bool {
-        match self.0 {
-            Source::Known(_) => false,
-            Source::Recovery(recovery) => {
-                !recovery.groups.are_taken() && rayon::current_num_threads() <= FEW_CORES
-            }
-        }
     }
 
     /// Returns the sender of the transaction with this number, and waits for it if it is being recovered. The first

@@ -267,12 +267,6 @@ impl TrieSide {
         Ok(())
     }
 
-    /// Calls the workers back, and waits for them.
-    pub(crate) fn bring_home(&self) -> Result<()> {
-        self.call_home()?;
-        self.arrived().map(drop)
-    }
-
     /// Calls the workers back; they come when they have processed all earlier messages.
     fn call_home(&self) -> Result<()> {
         let mut seat = self.seat.lock();

@@ -1,7 +1,6 @@
 //! Tests of which part answers reads.
 
 use super::suites::Replica;
-use crate::ReplicaOptions;
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::Store;
 use polytrie_state::{Account, AccountChange, BlockRef, Session, StateLayer, TxWrites};
@@ -123,49 +122,4 @@ fn paths_are_not_read_for_blocks_that_only_read() {
         run(&*layer, &store, changes(vec![(U256::from(2), U256::from(8))]));
         assert_eq!(gets(2, 8).0, 0);
     }
-}
-
-/// A block on top of one whose root is being computed waits for the workers if all cores are busy, and then asks the tries.
-#[test]
-fn while_cores_are_busy_the_tries_answer() {
-    let [first, last, nobody] = [1, 100, 101].map(Address::repeat_byte);
-    let changes = |value: u64| {
-        let account = Some(Account { nonce: value, ..Account::default() });
-        let change = |n| AccountChange {
-            address: Address::repeat_byte(n),
-            account,
-            wiped: false,
-            code: None,
-            slots: vec![(U256::from(1), U256::from(value))],
-        };
-        TxWrites { accounts: (1..=100).map(change).collect() }
-    };
-    let commitments = [false, true].map(|are_busy| {
-        let factory = Replica(ReplicaOptions { depth: 1, ..Replica::workers(2).0 });
-        let store = Store::memory(&factory.tables()).expect("a store");
-        let layer = factory.open(store.clone()).expect("the layer opens");
-        layer.load(&mut std::iter::empty()).expect("nothing loads");
-        let mut session = Session::begin(&*layer, PARENT).expect("a block begins");
-        session.apply(&changes(1)).expect("applied");
-        let below = session.finish_later().expect("the block ends").outcome;
-        let mut session = Session::begin(&*layer, PARENT).expect("a block begins");
-        if are_busy {
-            session.cores_are_busy();
-        }
-        let before = store.counters().gets;
-        assert_eq!(session.account(&nobody).expect("a read"), None);
-        assert_eq!(store.counters().gets == before, are_busy);
-        for address in [first, last] {
-            let found = session.account(&address).expect("a read");
-            assert_eq!(found.map(|account| account.nonce), Some(1));
-            assert_eq!(session.slot(&address, &U256::from(1)).expect("a read"), U256::from(1));
-        }
-        session.apply(&changes(2)).expect("applied");
-        let above = session.finish_later().expect("the block ends").outcome;
-        for block in [below, above] {
-            block.resolve().expect("a root").write(&store).expect("accepted");
-        }
-        layer.commitment()
-    });
-    assert_eq!(commitments[0], commitments[1]);
 }

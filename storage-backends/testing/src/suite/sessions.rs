@@ -264,7 +264,7 @@ fn split(tx: &TxWrites) -> Vec<TxWrites> {
     pieces
 }
 
-/// Checks that hints change nothing, whether right, wrong, late or repeated, nor does it matter whether cores are busy.
+/// Checks that hints change nothing, whether right, wrong, late or repeated.
 pub fn hints_change_nothing(factory: &dyn LayerFactory) {
     let seed = Seed::or(8);
     let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
@@ -273,9 +273,6 @@ pub fn hints_change_nothing(factory: &dyn LayerFactory) {
     let mut quiet = Driver::in_memory(factory, history.genesis());
     each_block(factory, &history, |driver, block, _, _| {
         let mut session = driver.begin()?;
-        if rng.random_bool(0.3) {
-            session.cores_are_busy();
-        }
         if rng.random_bool(0.5) {
             // Same as in a block with many transactions, before the first of them.
             for _ in 0..8 {
@@ -283,10 +280,7 @@ pub fn hints_change_nothing(factory: &dyn LayerFactory) {
             }
             slots.iter().for_each(|(owner, slot)| session.hint(Access::SlotRead(*owner, *slot)));
         }
-        for (number, tx) in block.txs.iter().enumerate() {
-            if number > 0 {
-                session.cores_are_free();
-            }
+        for tx in &block.txs {
             for change in &tx.accounts {
                 session.hint(Access::Account(change.address));
                 for (slot, _) in change.slots.iter().filter(|_| rng.random_bool(0.7)) {

@@ -112,9 +112,6 @@ impl Executor {
         {
             return self.execute_together(session, rules, hashes, block, listed.block, together);
         }
-        if block.senders.keep_cores_busy() {
-            session.cores_are_busy();
-        }
         hints::expect(session, &block);
         hints::announce(session, &block);
         let mut run = self.begin(session, rules, hashes, block)?;

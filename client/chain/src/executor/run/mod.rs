@@ -105,9 +105,6 @@ impl BlockRun<'_> {
         self.inner.reserve(block.transactions.len());
         for (number, tx) in block.transactions.iter().enumerate() {
             let sender = block.senders.get(number).map_err(BlockInvalid::from)?;
-            if !block.senders.keep_cores_busy() {
-                self.inner.evm.db_mut().session.cores_are_free();
-            }
             self.transact(tx, sender)?;
         }
         Ok(())
