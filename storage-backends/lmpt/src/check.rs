@@ -52,8 +52,13 @@ fn check_state(
 }
 
 fn check_meta(store: &Snapshot, meta: &Meta, report: &mut CheckReport) -> Result<()> {
-    // A layer that was never filled has no row.
-    let stored = Meta::read(store)?;
+    // A layer that was never filled has no row. Before the first block the row may have other settings.
+    let mut stored = Meta::read(store)?;
+    if let Some(stored) = &mut stored
+        && stored.number.is_none()
+    {
+        stored.schedule = meta.schedule;
+    }
     if stored != Some(*meta) && (stored.is_some() || meta.number.is_some()) {
         report.problem("the row of where the layer stands is not that of the head".to_owned());
     }
