@@ -251,3 +251,41 @@ pub(crate) fn over<T>(
         if order.is_le() { upper.next() } else { lower.next() }
     })
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::LmptLayer;
+    use polytrie_kv::Store;
+    use polytrie_state::Account;
+    use std::ops::Range;
+
+    /// The nodes that an undo touched are as young as those that a block touched, so they stay in memory.
+    #[test]
+    fn an_undo_makes_no_node_old() {
+        let store = Store::memory(LmptLayer::TABLES).unwrap();
+        let generation = Generation::new(B256::ZERO, store.scratch());
+        let changes = |keys: Range<u64>, nonce: u64| -> Vec<Change> {
+            let account = Account { nonce, ..Account::default() };
+            let after = Some(Value::Account(Record { account, incarnation: 0 }));
+            let keys = keys.map(|n| Key::Account(B256::from(U256::from(n))));
+            keys.map(|key| Change { key, before: None, after }).collect()
+        };
+        // Three blocks, of which the last two are undone.
+        let steps = [
+            (0..1_000, 1, 1),
+            (0..500, 2, 2),
+            (500..1_000, 3, 3),
+            (500..1_000, 1, 3),
+            (0..500, 1, 2),
+        ];
+        for (keys, nonce, block) in steps {
+            generation.update(&changes(keys, nonce), block).unwrap();
+        }
+        generation.spill_nodes(8).unwrap();
+        let places = Places::salted(B256::ZERO).of_all(&changes(0..1_000, 1), |change| &change.key);
+        let mut trie = generation.trie.lock();
+        assert!(places.iter().all(|place| trie.known(place).is_some()));
+    }
+}
