@@ -78,7 +78,7 @@ fn check_journal(
 ) -> Result<()> {
     let blocks = meta.number.map_or(0..0, |number| meta.oldest..number + 1);
     report.expect_rows(store, JOURNAL, blocks.end - blocks.start)?;
-    journal::scan_blocks(store, blocks, |_, _| Ok(()))?;
+    journal::scan_blocks(store, blocks, |_| Ok(()))?;
     generations((store, scratch), meta, &LiveSet::default(), memory_bytes)?;
     Ok(())
 }

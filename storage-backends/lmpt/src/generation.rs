@@ -82,14 +82,14 @@ impl Generation {
     }
 
     /// Applies changes to the trie and returns its root. The index is not changed.
-    pub(crate) fn update(&self, changes: &[Change], block: u64) -> Result<B256> {
+    pub(crate) fn update(&self, changes: &[Change]) -> Result<B256> {
         let places = Places::salted(self.salt).of_all(changes, |change| &change.key);
         let mut sorted: Vec<_> =
             places.into_iter().zip(changes.iter().map(|change| change.after)).collect();
         sorted.sort_unstable_by_key(|(place, _)| *place);
         let mut trie = self.trie.lock();
-        // Ages are compared modulo 2^32.
-        trie.set_block(block as u32);
+        // Ages are counted in updates, not by block numbers, which an undo takes back.
+        trie.next_block();
         trie.update(&sorted, &self.nodes())?;
         Ok(trie.root())
     }
@@ -171,7 +171,7 @@ impl Generation {
         Ok(entries)
     }
 
-    /// Drops from memory the nodes that were not touched in the last `keep` blocks, after spilling changed ones.
+    /// Drops from memory the nodes that were not touched in the last `keep` updates, after spilling changed ones.
     pub(crate) fn spill_nodes(&self, keep: u32) -> Result<()> {
         let spill = self.open_spill()?;
         let mut trie = self.trie.lock();
@@ -203,10 +203,10 @@ impl Generation {
         Ok(())
     }
 
-    /// Spills everything after `block`, before this trie has any reader.
-    pub(crate) fn spill_all(&self, block: u64, live: &LiveSet) -> Result<()> {
-        // Nodes that were touched in the current block would otherwise stay.
-        self.trie.lock().set_block(block.wrapping_add(1) as u32);
+    /// Spills everything, before this trie has any reader.
+    pub(crate) fn spill_all(&self, live: &LiveSet) -> Result<()> {
+        // Nodes that the last update touched would otherwise stay.
+        self.trie.lock().next_block();
         self.spill_nodes(0)?;
         self.spill_keys(0, live)
     }
@@ -273,15 +273,9 @@ mod tests {
             keys.map(|key| Change { key, before: None, after }).collect()
         };
         // Three blocks, of which the last two are undone.
-        let steps = [
-            (0..1_000, 1, 1),
-            (0..500, 2, 2),
-            (500..1_000, 3, 3),
-            (500..1_000, 1, 3),
-            (0..500, 1, 2),
-        ];
-        for (keys, nonce, block) in steps {
-            generation.update(&changes(keys, nonce), block).unwrap();
+        let steps = [(0..1_000, 1), (0..500, 2), (500..1_000, 3), (500..1_000, 1), (0..500, 1)];
+        for (keys, nonce) in steps {
+            generation.update(&changes(keys, nonce)).unwrap();
         }
         generation.spill_nodes(8).unwrap();
         let places = Places::salted(B256::ZERO).of_all(&changes(0..1_000, 1), |change| &change.key);

@@ -101,21 +101,17 @@ impl Pending {
     /// Undoes the changes in the trie that is ahead.
     pub(crate) fn take_back(&self) -> Result<()> {
         let back: Vec<Change> = self.changes.iter().map(Change::reversed).collect();
-        self.update(&back)
+        self.ahead.update(&back).map(drop)
     }
 
     /// Makes the changes again that [`Self::take_back`] has undone.
     pub(crate) fn make_again(&self) -> Result<()> {
-        self.update(&self.changes)
+        self.ahead.update(&self.changes).map(drop)
     }
 
     /// Whether this change is written to `store`, which may be a snapshot.
     pub(crate) fn is_written(&self, store: &dyn Read) -> Result<bool> {
         Ok(Meta::read(store)? == Some(self.meta))
-    }
-
-    fn update(&self, changes: &[Change]) -> Result<()> {
-        self.ahead.update(changes, self.meta.number.unwrap_or_default()).map(drop)
     }
 }
 
@@ -206,7 +202,7 @@ impl LmptState {
         let mut roots = meta.roots;
         if !changes.is_empty() {
             // After a failure the trie may be half changed.
-            let root = delta.update(&changes, number);
+            let root = delta.update(&changes);
             roots.delta.root = root.map_err(|error| self.lifecycle.poison(error))?;
         }
         let mut batch = self.store.batch();
@@ -292,10 +288,10 @@ impl LmptState {
         if root != previous.roots.snapshot || ahead.salt() != previous.roots.delta.salt {
             return Err(not_before(number));
         }
-        let found = ahead.update(&changes, number).map_err(|e| self.lifecycle.poison(e))?;
+        let found = ahead.update(&changes).map_err(|e| self.lifecycle.poison(e))?;
         if found != previous.roots.delta.root {
             let back: Vec<Change> = changes.iter().map(Change::reversed).collect();
-            ahead.update(&back, number).map_err(|error| self.lifecycle.poison(error))?;
+            ahead.update(&back).map_err(|error| self.lifecycle.poison(error))?;
             return Err(not_before(number));
         }
         journal::remove(&mut batch, number);

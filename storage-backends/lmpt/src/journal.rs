@@ -46,7 +46,7 @@ pub(crate) fn remove(batch: &mut Batch, number: u64) {
 pub(crate) fn scan_blocks(
     store: &dyn Read,
     blocks: Range<u64>,
-    mut visit: impl FnMut(u64, Vec<(Key, Value)>) -> Result<()>,
+    mut visit: impl FnMut(Vec<(Key, Value)>) -> Result<()>,
 ) -> Result<()> {
     let mut next = blocks.start;
     let (from, to) = (blocks.start.to_be_bytes(), blocks.end.to_be_bytes());
@@ -57,7 +57,7 @@ pub(crate) fn scan_blocks(
         if key != next.to_be_bytes() {
             return Err(missing(next));
         }
-        visit(next, decode(next, row)?)?;
+        visit(decode(next, row)?)?;
         next += 1;
         Ok(())
     })?;
@@ -75,7 +75,7 @@ pub(crate) fn rebuild(
     let last = blocks.end.saturating_sub(1);
     let generation = Generation::new(expected.salt, scratch);
     let mut root = EMPTY_ROOT;
-    let mut take = |block: u64, written: HashMap<Key, Value>| -> Result<()> {
+    let mut take = |written: HashMap<Key, Value>| -> Result<()> {
         if written.is_empty() {
             return Ok(());
         }
@@ -83,18 +83,18 @@ pub(crate) fn rebuild(
             .into_iter()
             .map(|(key, value)| Change { key, before: None, after: Some(value) })
             .collect();
-        root = generation.update(&changes, block)?;
+        root = generation.update(&changes)?;
         generation.remember(&changes, 0, live);
-        if generation.bytes() > budget { generation.spill_all(block, live) } else { Ok(()) }
+        if generation.bytes() > budget { generation.spill_all(live) } else { Ok(()) }
     };
     let mut written: HashMap<Key, Value> = HashMap::default();
-    scan_blocks(store, blocks, |block, entries| {
+    scan_blocks(store, blocks, |entries| {
         written.extend(entries);
         // Nodes take several times as much memory as the writes.
         let is_portion = written.len() * size_of::<(Key, Value)>() > budget / 8;
-        if is_portion { take(block, mem::take(&mut written)) } else { Ok(()) }
+        if is_portion { take(mem::take(&mut written)) } else { Ok(()) }
     })?;
-    take(last, written)?;
+    take(written)?;
     if root != expected.root {
         return Err(corrupt!(
             "the journal up to block {last} makes root {root}, expected {}",

@@ -388,7 +388,7 @@ mod tests {
                 Change { key, before: None, after: Some(Value::Account(record)) }
             })
             .collect();
-        generation.update(&changes, 1).unwrap();
+        generation.update(&changes).unwrap();
         generation.remember(&changes, 1, &LiveSet::default());
         let asked = Cell::new(0);
         let merge = |most: usize| {

@@ -88,6 +88,11 @@ impl<V: LeafValue> Trie<V> {
         self.now = now;
     }
 
+    /// Begins the block after the one in progress; nodes that are touched from now on carry its number.
+    pub const fn next_block(&mut self) {
+        self.now = self.now.wrapping_add(1);
+    }
+
     /// Loads the root node if it is not in memory.
     pub(crate) fn load_root(&mut self, rows: &impl RowSource) -> Result<Link> {
         if self.root == Link::Stored {
