@@ -156,8 +156,12 @@ impl LmptState {
         Ok(Self { store, lifecycle, options, readers, live, head, work, undo_from })
     }
 
-    /// Returns the merge from which the next block takes its slice, and starts it if necessary.
-    pub(crate) fn ensure_merge<'w>(&self, work: &'w mut Work, next: u64) -> Result<&'w mut Merge> {
+    /// Returns the merge from which the next block takes its slice, and the statistics. Starts the merge if necessary.
+    pub(crate) fn ensure_merge<'w>(
+        &self,
+        work: &'w mut Work,
+        next: u64,
+    ) -> Result<(&'w mut Merge, &'w mut MergeStats)> {
         let head = self.head.read();
         let start = head.meta.schedule.first_block(next);
         let merge = match work.merge.take() {
@@ -171,7 +175,7 @@ impl LmptState {
                 Merge::start(store, intermediate, snapshot, next, self.options)?
             }
         };
-        Ok(work.merge.insert(merge))
+        Ok((work.merge.insert(merge), &mut work.stats))
     }
 
     /// Computes a block on top of the head.
@@ -193,9 +197,7 @@ impl LmptState {
         let slice: Option<Arc<Slice>> = match meta.schedule.slice_of(number) {
             None => None,
             Some(slice) => {
-                self.ensure_merge(&mut work, number)?;
-                let Work { merge, stats, .. } = &mut *work;
-                let merge = merge.as_mut().ok_or(StateError::Protocol("there is no merge"))?;
+                let (merge, stats) = self.ensure_merge(&mut work, number)?;
                 Some(merge.slice(slice, stats).map_err(|error| self.lifecycle.poison(error))?)
             }
         };
