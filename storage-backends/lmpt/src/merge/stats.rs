@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-/// The statistics of the merges since the layer was opened.
+/// The statistics of the merges since the layer was opened. Blocks that were discarded or undone count too: a slice is
+/// counted for each block that requested it, and a merge each time it was completed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct MergeStats {
     /// Number of completed merges.
     pub merges: u64,
-    /// Number of slices that were ready when their block requested them.
+    /// Number of requests that found their slice ready.
     pub in_time: u64,
-    /// Number of slices that their block had to wait for.
+    /// Number of requests that had to wait for their slice.
     pub late: u64,
     /// Total time that blocks waited.
     pub waited: Duration,
