@@ -299,16 +299,15 @@ impl Comparison {
         Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
     }
 
-    /// Refuses [`Self::in_place`] where stores cannot be restored after so many blocks, or need not be.
+    /// Refuses [`Self::in_place`] where stores cannot be restored after so many blocks, or an engine has none on a disk.
     fn expect_to_be_restored(&self, blocks: u64) -> Result<()> {
         if !self.in_place {
             return Ok(());
         }
-        if self.subjects.iter().all(Subject::is_in_memory) {
-            return Err(BenchError::Usage(
-                "--in-place has no effect on an engine that keeps nothing on a disk; leave it out"
-                    .into(),
-            ));
+        if let Some(subject) = self.subjects.iter().find(|subject| subject.is_in_memory()) {
+            return Err(BenchError::Usage(format!(
+                "--in-place does not go with {subject}: there is no prepared store on a disk; choose --kv mdbx or rocksdb, or leave out --in-place"
+            )));
         }
         if blocks > UNDO_BLOCKS {
             return Err(BenchError::Usage(format!(

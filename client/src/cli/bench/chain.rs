@@ -70,7 +70,7 @@ pub(super) struct ChainArgs {
     flush_every: Option<u64>,
     /// Measure on the prepared stores themselves, not on copies: for states that fit on the disk once. After each run its
     /// blocks are taken back with their undo records, and the commitment is compared with that before them. A run that
-    /// fails or is interrupted loses its store, which is filled anew the next time.
+    /// fails or is interrupted loses its store, which is filled anew the next time. An engine in memory is refused.
     #[arg(long, conflicts_with = "prestate")]
     in_place: bool,
     #[command(flatten)]

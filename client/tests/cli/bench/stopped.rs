@@ -60,7 +60,8 @@ fn what_cannot_be_measured() {
             "warm-up",
         ),
         ("chain --states mpt --csv -", 2, "--csv - is standard output"),
-        ("chain --states mpt --kv memory --in-place", 2, "--in-place has no effect"),
+        ("chain --states mpt --kv memory --in-place", 2, "--in-place does not go with"),
+        ("chain --states mpt --kv mdbx,memory --in-place", 2, "mpt on memory"),
         ("chain --states mpt --txs 1025 --block-txs 1 --in-place", 2, "go back 1024"),
         ("store --states mpt --json /no/such/place.json", 3, "/no/such/place.json"),
     ];
