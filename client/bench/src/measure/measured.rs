@@ -64,6 +64,10 @@ pub struct Measured {
     /// values have the same one. `None` in reports of builds that did not read these accounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<B256>,
+    /// Hash of what the same accounts hold when all blocks are taken back; `None` if they are not. A comparison of runs removes
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<B256>,
     /// Proofs of accounts at the end of a chain; `None` if the layer makes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proofs: Option<Proofs>,

@@ -179,6 +179,7 @@ impl Recorder {
                 canonical: commitment.as_state_root().is_some(),
             },
             checksum: None,
+            restored: None,
             proofs: None,
             each_block: self.each_block,
         })

@@ -50,7 +50,7 @@ impl Sample {
         }
     }
 
-    /// Returns a hash of what the accounts hold that the last blocks name.
+    /// Returns a hash of what the accounts hold now that the last blocks name.
     pub(super) fn held(&self, open: &OpenStore) -> Result<B256> {
         let mut accounts = self.coinbases.clone();
         accounts.extend(senders(&self.last));

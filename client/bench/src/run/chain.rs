@@ -175,7 +175,7 @@ impl ChainBench {
     }
 
     /// Runs the chain on a store that holds the state before its first block. `bal` says how the access lists of
-    /// blocks are used.
+    /// blocks are used. Returns the figures, and the accounts that were read in the end.
     pub(super) fn run(
         &self,
         prepared: &PreparedChain,
@@ -183,7 +183,7 @@ impl ChainBench {
         open: &OpenStore,
         bal: AccessListMode,
         rss_before: u64,
-    ) -> Result<Measured> {
+    ) -> Result<(Measured, Sample)> {
         let length = prepared.length()?;
         let list_use = bal.list_use(self.threads_of(bal));
         let options =
@@ -240,7 +240,7 @@ impl ChainBench {
             Some(recorder) => {
                 let measured = recorder.finish(open)?;
                 let checksum = Some(sample.held(open)?);
-                Ok(Measured { checksum, proofs: sample.proofs(open)?, ..measured })
+                Ok((Measured { checksum, proofs: sample.proofs(open)?, ..measured }, sample))
             }
             None => Err(self.nothing_left(length.blocks)),
         }

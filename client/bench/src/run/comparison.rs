@@ -20,6 +20,7 @@ use crate::{
     report::{EMPTY_BLOCKS, bounds, disturbed, not_committed},
     worst::{self, Case, WorstBench, WorstReport, WorstRun, WorstSpec},
 };
+use alloy_primitives::B256;
 use polytrie_chain::UNDO_BLOCKS;
 use polytrie_layers::LayerKind;
 use polytrie_node::process::{ProcessorTime, available_bytes};
@@ -329,6 +330,7 @@ impl Comparison {
     fn run(&self, base: &Base, work: &Work) -> Result<Vec<RunResult>> {
         self.prepare_stores(base)?;
         let mut results: Vec<RunResult> = Vec::new();
+        let mut restored = None;
         for run in 1..=self.runs {
             for subject in turn(run, &self.subjects) {
                 self.go_on("between runs")?;
@@ -351,6 +353,9 @@ impl Comparison {
                     result.cold = Some(prove(&result)?);
                 }
                 check_agreement(&results, &result)?;
+                if let Some(held) = result.measured.restored.take() {
+                    check_restored(&mut restored, run, &result.subject, held)?;
+                }
                 results.push(result);
             }
         }
@@ -474,4 +479,44 @@ fn check_agreement(earlier: &[RunResult], result: &RunResult) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Checks that the accounts of the last blocks hold in this store, when all blocks are taken back, what they hold in the
+/// first one then. `raw` has no commitment that could be compared, and that of another layer need not cover all its rows.
+fn check_restored(
+    first: &mut Option<(String, B256)>,
+    run: usize,
+    subject: &Subject,
+    held: B256,
+) -> Result<()> {
+    let name = format!("run {run} of {subject}");
+    let (other, expected) = first.get_or_insert_with(|| (name.clone(), held));
+    if held == *expected {
+        return Ok(());
+    }
+    Err(BenchError::Wrong(format!(
+        "{other} and {name} came to different values when all blocks were taken back; one of the layers is wrong, so remove the stores of both from the cache"
+    )))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// The commitment of `raw` does not depend on the state.
+    #[test]
+    fn a_store_that_was_not_restored_is_noticed_without_a_commitment() {
+        let [raw, mpt] = ["raw", "mpt"].map(|state| Subject::new(state, "mdbx"));
+        let mut first = None;
+        let mut check = |run, subject, held| {
+            let held = B256::repeat_byte(held);
+            check_restored(&mut first, run, subject, held).map_err(|error| error.to_string())
+        };
+        for (run, subject) in [(1, &mpt), (1, &raw), (2, &mpt)] {
+            assert_eq!(check(run, subject, 1), Ok(()));
+        }
+        let text = check(2, &raw, 2).unwrap_err();
+        assert!(text.starts_with("run 1 of mpt on mdbx and run 2 of raw on mdbx"), "{text}");
+    }
 }

@@ -106,9 +106,10 @@ impl Job {
                 let blocks = bench.blocks(&chain, lists, self.threads)?;
                 let rss = rss_bytes();
                 let open = self.open(StoreOptions { flush_every: bench.flush_every, ..options })?;
-                let measured = bench.run(&chain, blocks, &open, bal, rss)?;
+                let (mut measured, sample) = bench.run(&chain, blocks, &open, bal, rss)?;
                 if let Some(commitment) = self.restore {
                     restore(&open, &chain, *above, commitment)?;
+                    measured.restored = Some(sample.held(&open)?);
                 }
                 json(&measured)
             }
@@ -129,7 +130,8 @@ impl Job {
     }
 }
 
-/// Takes back all blocks above this one, and checks that the state is the one before them.
+/// Takes back all blocks above this one, and checks that the commitment is the one before them. A layer without a
+/// commitment proves nothing by that.
 fn restore(open: &OpenStore, prepared: &PreparedChain, above: u64, commitment: B256) -> Result<()> {
     let mut chain = open.go_on(prepared.spec()?)?;
     chain.unwind_to(above)?;

@@ -69,8 +69,9 @@ pub(super) struct ChainArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: Option<u64>,
     /// Measure on the prepared stores themselves, not on copies: for states that fit on the disk once. After each run its
-    /// blocks are taken back with their undo records, and the commitment is compared with that before them. A run that
-    /// fails or is interrupted loses its store, which is filled anew the next time. An engine in memory is refused.
+    /// blocks are taken back with their undo records, and the commitment is compared with that before them, as is what the
+    /// accounts of the last blocks hold between layers and runs. A run that fails or is interrupted loses its store, which
+    /// is filled anew the next time. An engine in memory is refused.
     #[arg(long, conflicts_with = "prestate")]
     in_place: bool,
     #[command(flatten)]
