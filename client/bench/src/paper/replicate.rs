@@ -1,14 +1,14 @@
 //! The measurement of one part of an experiment, point by point.
 
 use super::{
-    Claim, Part, Point, PointWork, Published, Quantity, Setting, UNSYNCED, Variant,
+    Claim, Part, Point, PointWork, Published, Quantity, Role, Setting, UNSYNCED, Variant,
     claim::{Judged, row_name},
     result::{Grid, PartResult, ReportAt, Row, Table},
-    roles::{Counted, LAYER},
+    roles::{Counted, LAYER, Planned},
 };
 use crate::{
-    BenchError, ChainBench, Comparison, GivenChain, Mode, Report, Result, Settings, Shape,
-    StoreBench, Subject, WorkloadSpec, equip,
+    ChainBench, Comparison, GivenChain, Mode, Report, Result, Settings, Shape, StoreBench, Subject,
+    WorkloadSpec, equip,
 };
 use polytrie_chain::executor::Prefetch;
 use serde::{Deserialize, Serialize};
@@ -65,24 +65,39 @@ impl Part {
         let began = Instant::now();
         let (mut notes, mut report, mut counted) = (Vec::new(), None, Vec::new());
         let is_left_out = self.subjects(base, &mut notes).is_empty();
-        match point.work {
-            PointWork::Curve => counted = curve(quick, &mut notes),
-            PointWork::Role(role) if !is_left_out => {
-                counted = role.count(base, quick, given, &mut notes)?;
+        match point.work.task(quick) {
+            Task::Curve { quick } => counted = curve(quick, &mut notes),
+            Task::Role { role, chains, quick } if !is_left_out => {
+                counted = role.count(base, &chains, quick, given, &mut notes)?;
             }
-            PointWork::Role(_) if polytrie_layers::layer(LAYER).is_ok() => {
+            Task::Role { .. } if polytrie_layers::layer(LAYER).is_ok() => {
                 push(&mut notes, format!("it takes `{LAYER}`, which --states leaves out"));
             }
-            PointWork::Role(_) => {}
-            _ => {
-                if let Some(comparison) = self.prepare(base, point, &mut notes)? {
-                    let of = point.work.run(&comparison)?;
-                    of.notes.iter().for_each(|note| push(&mut notes, note.clone()));
-                    report = Some(of);
-                }
+            Task::Role { .. } => {}
+            Task::Chain(spec, bench) => {
+                let run = |comparison: &Comparison| comparison.chain(&spec, bench);
+                report = self.time(base, point, &mut notes, run)?;
+            }
+            Task::Store(bench) => {
+                let run = |comparison: &Comparison| comparison.store(bench);
+                report = self.time(base, point, &mut notes, run)?;
             }
         }
         Ok(MeasuredPoint { seconds: began.elapsed().as_secs_f64(), report, counted, notes })
+    }
+
+    /// Times the work at a point on all variants; `None` if no variant can be measured.
+    fn time(
+        &self,
+        base: &Comparison,
+        point: &Point,
+        notes: &mut Vec<String>,
+        run: impl FnOnce(&Comparison) -> Result<Report>,
+    ) -> Result<Option<Report>> {
+        let Some(comparison) = self.prepare(base, point, notes)? else { return Ok(None) };
+        let report = run(&comparison)?;
+        report.notes.iter().for_each(|note| push(notes, note.clone()));
+        Ok(Some(report))
     }
 
     /// The result of the part, with `None` in `measured` for points that were left out.
@@ -316,6 +331,19 @@ fn with(settings: &Settings, changes: &[Setting]) -> Result<Settings, String> {
     serde_json::from_value(value).map_err(|e| e.to_string())
 }
 
+/// The work at a point with every parameter that decides it. It is run, and it describes the point that is kept.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// The chain of a workload.
+    Chain(WorkloadSpec, ChainBench),
+    /// Operations on the state layer alone.
+    Store(StoreBench),
+    /// Operations of the curve; fewer if `quick`.
+    Curve { quick: bool },
+    /// A role, counted on these chains; on fewer blocks of the user's chain if `quick`.
+    Role { role: Role, chains: Vec<Planned>, quick: bool },
+}
+
 impl PointWork {
     /// Amount of work, filling the store included, in a unit that makes sense only in ratios.
     pub(super) fn size(self) -> f64 {
@@ -333,7 +361,8 @@ impl PointWork {
         matches!(self, Self::Curve | Self::Role(_))
     }
 
-    fn run(self, comparison: &Comparison) -> Result<Report> {
+    /// The work with all its parameters, for a small point if `quick`.
+    pub(super) fn task(self, quick: bool) -> Task {
         match self {
             Self::Chain { workload, accounts, senders, txs, block_txs, popularity } => {
                 // All receivers exist from the start, as in the papers.
@@ -347,9 +376,9 @@ impl PointWork {
                     bal_threads: 1,
                     flush_every: 1,
                 };
-                comparison.chain(&spec, bench)
+                Task::Chain(spec, bench)
             }
-            Self::Store { keys, blocks, ops, fresh, mode } => comparison.store(StoreBench {
+            Self::Store { keys, blocks, ops, fresh, mode } => Task::Store(StoreBench {
                 keys,
                 blocks,
                 ops,
@@ -358,9 +387,8 @@ impl PointWork {
                 seed: SEED,
                 warmup_blocks: warmup(keys, ops, mode),
             }),
-            Self::Curve | Self::Role(_) => {
-                Err(BenchError::Usage("what is counted is not measured on layers".into()))
-            }
+            Self::Curve => Task::Curve { quick },
+            Self::Role(role) => Task::Role { role, chains: role.chains(quick), quick },
         }
     }
 }

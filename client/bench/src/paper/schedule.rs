@@ -267,12 +267,13 @@ impl Run<'_> {
         (self.part(place).1.points)(place.small).swap_remove(place.point)
     }
 
-    /// A description of the work at a point: points with the same work have the same description.
+    /// A description of the work at a point, with all parameters: points with the same work have the same description.
     fn description(&self, place: Place, base: &Comparison) -> String {
         let (_, part) = self.part(place);
         let point = self.point(place);
         let memory = base.memory_limit;
-        format!("{:?} with {:?} of {:?} within {memory:?}", point.work, point.set, part.variants)
+        let task = point.work.task(place.small);
+        format!("{task:?} with {:?} of {:?} within {memory:?}", point.set, part.variants)
     }
 
     /// Name of the file that keeps the point.
@@ -569,6 +570,28 @@ mod tests {
         // Small points have their own pace.
         let small = Place { small: true, ..other };
         assert!((estimate(&run, small) - expected(&run, small)).abs() < 1e-6);
+    }
+
+    /// The program cannot always tell its build. Another one may run the same point with other parameters.
+    #[test]
+    fn a_point_is_described_by_all_that_decides_its_work() {
+        let (_dir, base) = comparison(1);
+        let described = |id: &str, small: bool| {
+            let experiments = find(id);
+            let run = run(None, &experiments);
+            run.description(run.points(small)[0], &base)
+        };
+        for (id, parameters) in [
+            ("lmpt-10", ["new_recipients: 0", "warmup_blocks: ", "seed: 1"]),
+            ("rainblock-7", ["fresh: false", "warmup_blocks: 300", "seed: 1"]),
+            ("rainblock-4.3", ["new_recipients: 0", "accounts: 100000", "seed: 1"]),
+        ] {
+            let text = described(id, false);
+            for parameter in parameters {
+                assert!(text.contains(parameter), "no `{parameter}` in {text}");
+            }
+            assert_ne!(text, described(id, true));
+        }
     }
 
     #[test]

@@ -63,8 +63,8 @@ fn values<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Err
 }
 
 impl Role {
-    /// Counts on the chains of workloads, small ones if `quick`, and for a client also on the given chain. Chains
-    /// that are left out are added to `notes`.
+    /// Counts on the chains of workloads, and for a client also on the given chain, on few of its blocks if `quick`.
+    /// Chains that are left out are added to `notes`.
     ///
     /// # Errors
     ///
@@ -72,12 +72,13 @@ impl Role {
     pub(super) fn count(
         self,
         base: &Comparison,
+        chains: &[Planned],
         quick: bool,
         given: Option<&GivenChain>,
         notes: &mut Vec<String>,
     ) -> Result<Vec<Counted>> {
         let mut counted = Vec::new();
-        for planned in self.courses(quick) {
+        for planned in chains {
             let course = match planned.course(base) {
                 Ok(course) => course,
                 // The contracts of the workload are not on this machine.
@@ -113,7 +114,8 @@ impl Role {
         }
     }
 
-    fn courses(self, quick: bool) -> Vec<Planned> {
+    /// The chains of workloads on which the role is counted, small ones if `quick`.
+    pub(super) fn chains(self, quick: bool) -> Vec<Planned> {
         use {Popularity::*, WorkloadKind::*};
         let planned = |name, workload, popularity, accounts, txs, block_txs| {
             // The paper takes both accounts of a payment from those that there are.
@@ -159,7 +161,8 @@ pub(super) use miner::ACCOUNTS;
 pub(super) use storage_node::{BAGGED, COMPACTED, SEPARATE};
 
 /// A chain of a workload, still to be made.
-struct Planned {
+#[derive(Debug)]
+pub(super) struct Planned {
     name: &'static str,
     spec: WorkloadSpec,
 }
