@@ -82,10 +82,14 @@ impl MainnetShape {
         self.bytes / 10 / MEAN
     }
 
+    /// Shares of the contracts of all slots.
+    fn zipf(self) -> Zipf {
+        Zipf::new(self.bytes / 10 * 7 / SLOT_BYTES, self.contracts_count())
+    }
+
     /// All accounts, not sorted by hash: first contracts, then accounts without code.
     pub fn accounts(self) -> impl Iterator<Item = InitialAccount<'static>> {
-        let contracts = self.contracts_count();
-        let zipf = Zipf::new(self.bytes / 10 * 7 / SLOT_BYTES, contracts);
+        let (contracts, zipf) = (self.contracts_count(), self.zipf());
         let users = contracts..self.accounts_count();
         let contracts = (0..contracts).map(move |number| self.contract(number, &zipf));
         contracts.chain(users.map(move |number| self.user(number)))
@@ -93,8 +97,7 @@ impl MainnetShape {
 
     /// Counts of the state, computed without making its accounts.
     pub fn parts(self) -> Parts {
-        let contracts = self.contracts_count();
-        let zipf = Zipf::new(self.bytes / 10 * 7 / SLOT_BYTES, contracts);
+        let (contracts, zipf) = (self.contracts_count(), self.zipf());
         Parts {
             accounts: self.accounts_count(),
             slots: (0..contracts).map(|number| zipf.share(number)).sum(),
