@@ -46,12 +46,6 @@ pub enum Field {
     Slot(U256),
 }
 
-/// An account before the first block of a trace, as far as the trace shows it.
-#[derive(Debug, Clone, Default)]
-struct Before {
-    fields: BTreeMap<Field, U256>,
-}
-
 impl Trace {
     /// Reads a file.
     ///
@@ -124,15 +118,15 @@ impl Trace {
     /// Returns the accounts before the first block, each with its values before their first write. An account with
     /// slots exists, so its nonce is 1 if the trace has none.
     pub fn accounts(&self) -> impl Iterator<Item = InitialAccount<'static>> {
-        let mut accounts: BTreeMap<Address, Before> = BTreeMap::new();
+        let mut accounts: BTreeMap<Address, BTreeMap<Field, U256>> = BTreeMap::new();
         for write in self.blocks.iter().flatten().flatten() {
             let before = accounts.entry(write.address).or_default();
-            before.fields.entry(write.field).or_insert(write.old);
+            before.entry(write.field).or_insert(write.old);
         }
         accounts.into_iter().filter_map(|(address, mut before)| {
-            let balance = before.fields.remove(&Field::Balance).unwrap_or_default();
-            let nonce = before.fields.remove(&Field::Nonce).unwrap_or_default();
-            let has_slots = !before.fields.is_empty();
+            let balance = before.remove(&Field::Balance).unwrap_or_default();
+            let nonce = before.remove(&Field::Nonce).unwrap_or_default();
+            let has_slots = !before.is_empty();
             let nonce = if has_slots { nonce.max(U256::ONE) } else { nonce };
             if nonce.is_zero() && balance.is_zero() {
                 return None;
@@ -143,7 +137,7 @@ impl Trace {
             };
             Some(InitialAccount {
                 nonce: nonce.saturating_to(),
-                slots: Box::new(before.fields.into_iter().filter_map(slot)),
+                slots: Box::new(before.into_iter().filter_map(slot)),
                 ..InitialAccount::funded(address, balance)
             })
         })
