@@ -29,7 +29,8 @@ pub(super) fn render(report: &Report) -> String {
         machine.system,
         report.version
     );
-    for line in conditions(report) {
+    let limits = bounds(report.memory_limit.as_ref(), report.pinned.as_deref());
+    for line in limits.iter().chain(&report.notes) {
         let _ = writeln!(text, "{line}");
     }
     text.push('\n');
@@ -65,13 +66,6 @@ fn schedule(report: &Report) -> Option<String> {
             "simulated: {unit} on so many threads, by a greedy schedule of the measured times of transactions, all else as it was\n"
         ) + &columns(&rows),
     )
-}
-
-/// Returns the limits of the runs and the notes.
-fn conditions(report: &Report) -> Vec<String> {
-    let mut lines = bounds(report.memory_limit.as_ref(), report.pinned.as_deref());
-    lines.extend(report.notes.iter().cloned());
-    lines
 }
 
 /// Returns the parameters as `name value`, in the order of their names.

@@ -164,11 +164,8 @@ impl WorstReport {
 
     /// Returns the measured layers, in the order of the first turn.
     pub(super) fn subjects(&self) -> Vec<&Subject> {
-        let mut subjects = Vec::new();
-        for result in self.results.iter().filter(|result| result.run == 1) {
-            subjects.push(&result.subject);
-        }
-        subjects
+        let first_turn = self.results.iter().filter(|result| result.run == 1);
+        first_turn.map(|result| &result.subject).collect()
     }
 }
 
