@@ -143,12 +143,10 @@ impl GivenChain {
     /// Returns the parameters for the readers of a report. They have no paths, because the same files may have other
     /// paths on another machine.
     pub(super) fn parameters(&self) -> Value {
-        let name =
-            |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
         json!({
-            "chain": Path::new(&self.name).file_name().map(|name| name.to_string_lossy()),
+            "chain": last_part(Path::new(&self.name)),
             "genesis_hash": self.spec.genesis_hash(),
-            "files": self.files.iter().filter_map(name).collect::<Vec<_>>(),
+            "files": self.files.iter().filter_map(|file| last_part(file)).collect::<Vec<_>>(),
             "head": self.head.number,
             "head_hash": self.head.hash(),
         })
@@ -272,10 +270,14 @@ fn expect_next(
 fn senders(raw: &RawBlock) -> Result<(u64, Vec<Address>), GivenError> {
     let block = raw.decode()?;
     let number = block.header.number;
-    let senders = recover_senders(&block.body.transactions);
-    let file = || Arc::clone(&raw.file);
-    let senders = senders.map_err(|source| GivenError::Sender { file: file(), number, source })?;
+    let senders = recover_senders(&block.body.transactions)
+        .map_err(|source| GivenError::Sender { file: Arc::clone(&raw.file), number, source })?;
     Ok((number, senders))
+}
+
+/// Returns the last part of a path, which the readers of a report get.
+fn last_part(path: &Path) -> Option<String> {
+    path.file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, CacheError> {

@@ -1,6 +1,6 @@
 //! Real blocks with the part of the state that they touch, in place of a workload.
 
-use super::{GivenError, absolute, load, rules, write_chain};
+use super::{GivenError, absolute, last_part, load, rules, write_chain};
 use crate::{
     BaseSpec, Cache, CacheError, PreparedChain,
     fixture::chain::{START, write},
@@ -75,12 +75,11 @@ impl GivenPrestate {
 
     /// Returns the parameters for the readers of a report.
     pub(crate) fn parameters(&self) -> Value {
-        let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
         let (first, head) = self.prestate.range();
         json!({
-            "chain": last(Path::new(&self.name)),
+            "chain": last_part(Path::new(&self.name)),
             "genesis_hash": self.spec.genesis_hash(),
-            "prestate": last(&self.dir),
+            "prestate": last_part(&self.dir),
             "first": first,
             "head": head,
             "head_hash": self.head,
