@@ -14,8 +14,9 @@ pub struct MergeStats {
     pub late: u64,
     /// Total time that blocks waited.
     pub waited: Duration,
-    /// The slack of the last completed merge: the smallest number of slices that were ready when a block requested
-    /// one, its own included; 0 if one came late.
+    /// The slack of the last completed merge: the smallest number of slices that were ready when a block requested one, its
+    /// own included, as long as the merge still computed others; 0 if one came late. A merge that was ahead of all requests
+    /// has as many as were left at the first one.
     pub slack: u64,
 }
 

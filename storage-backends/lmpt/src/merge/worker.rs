@@ -30,7 +30,7 @@ pub(crate) struct Merge {
     thread: Option<Worker>,
     /// The first block of the interval.
     start: u64,
-    /// The smallest number of slices that were ready at a request.
+    /// See [`MergeStats::slack`].
     slack: Option<u64>,
 }
 
@@ -94,6 +94,7 @@ impl Merge {
     ) -> Result<Arc<Slice>> {
         let mut queue = self.handover.queue.lock();
         let ready = queue.ready.len() as u64;
+        let was_computed = queue.ready.back().is_some_and(|(last, _)| last.next().is_none());
         let started = Instant::now();
         let slice = loop {
             if let Some(failure) = &queue.failure {
@@ -107,7 +108,10 @@ impl Merge {
         };
         let waited = started.elapsed();
         stats.asked(ready, waited);
-        self.slack = Some(self.slack.map_or(ready, |slack| slack.min(ready)));
+        // Later the number falls with each block, although nothing is late.
+        if !was_computed || self.slack.is_none() {
+            self.slack = Some(self.slack.map_or(ready, |slack| slack.min(ready)));
+        }
         if waited >= LONG_WAIT {
             tracing::warn!(
                 slice = number.index + 1,
@@ -202,5 +206,35 @@ impl Handover {
             self.changed.wait(&mut queue);
         }
         !queue.cancelled
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::LmptLayer;
+    use alloy_primitives::B256;
+    use polytrie_trie::EMPTY_ROOT;
+
+    /// No slice is late once all are computed, so what is left of them then does not count.
+    #[test]
+    fn a_merge_that_has_ended_has_all_its_slices_as_slack() {
+        let store = Store::memory(LmptLayer::TABLES).unwrap();
+        let intermediate = Arc::new(Generation::new(B256::ZERO, store.scratch()));
+        let options = LmptOptions { interval: 8, ..LmptOptions::default() };
+        let readers = Arc::new(Readers::new(1, false));
+        let snapshot = Trie::stored(EMPTY_ROOT);
+        let mut merge = Merge::start((store, readers), intermediate, snapshot, 1, options).unwrap();
+        while merge.handover.queue.lock().merged.is_none() {
+            std::thread::yield_now();
+        }
+        let mut stats = MergeStats::default();
+        for slice in (1..=8).filter_map(|block| options.schedule().slice_of(block)) {
+            merge.slice(slice, &mut stats).unwrap();
+            merge.settle();
+        }
+        merge.end(&mut stats);
+        assert_eq!((stats.in_time, stats.late, stats.slack), (6, 0, 6));
     }
 }
