@@ -3,8 +3,8 @@
 use super::{Oracle, OracleAccount};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end};
-use polytrie_state::{Account, CODE_TABLE, StateError, WriteSet, scan, write_codes};
-use std::{collections::BTreeMap, ops::ControlFlow};
+use polytrie_state::{Account, CODE_TABLE, StateError, WriteSet, each_row, write_codes};
+use std::collections::BTreeMap;
 
 /// Account hash → nonce (8 bytes) ‖ balance (32) ‖ code hash (32).
 pub(super) const ACCOUNTS: Table = Table::new(30, "OracleAccounts", 32);
@@ -62,25 +62,25 @@ pub(super) fn read_root(store: &dyn Read) -> Result<Option<B256>, StateError> {
 /// Reads the whole state.
 pub(super) fn read(store: &dyn Read) -> Result<Oracle, StateError> {
     let mut state = Oracle::default();
-    scan(store, CODE_TABLE, KeyRange::ALL, |key, code| {
+    each_row(store, CODE_TABLE, KeyRange::ALL, |key, code| {
         let hash = B256::try_from(key).map_err(|_| damage("the key of a code"))?;
         state.codes.insert(hash, code.to_vec().into());
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
-    scan(store, ACCOUNTS, KeyRange::ALL, |key, value| {
+    each_row(store, ACCOUNTS, KeyRange::ALL, |key, value| {
         let hash = B256::try_from(key).map_err(|_| damage("the key of an account"))?;
         let account = decode(value).ok_or_else(|| damage("the row of an account"))?;
         state.accounts.insert(hash, OracleAccount { account, slots: BTreeMap::new() });
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
-    scan(store, SLOTS, KeyRange::ALL, |key, value| {
+    each_row(store, SLOTS, KeyRange::ALL, |key, value| {
         let (hash, slot) = key.split_at_checked(32).ok_or_else(|| damage("the key of a slot"))?;
         let slot = B256::try_from(slot).map_err(|_| damage("the key of a slot"))?;
         let value = <[u8; 32]>::try_from(value).map_err(|_| damage("the row of a slot"))?;
         let account = state.accounts.get_mut(hash);
         let entry = account.ok_or_else(|| damage("a slot without an account"))?;
         entry.slots.insert(slot, U256::from_be_bytes(value));
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     })?;
     Ok(state)
 }
