@@ -4,7 +4,7 @@
 
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Batch, Engine, KeyRange, MemoryEngine, Read, Store, StoreOptions, Table};
-use polytrie_kv_testing::BeforeReads;
+use polytrie_kv_testing::{BeforeReads, entries};
 use polytrie_mpt::{MptLayer, MptOptions, verify};
 use polytrie_state::{
     Access, Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer,
@@ -210,12 +210,7 @@ fn a_listing_notices_each_missing_row() {
     }
 
     let storage = MptLayer::TABLES[1];
-    let mut rows = Vec::new();
-    let mut keep = |key: &[u8], value: &[u8]| {
-        rows.push((key.to_vec(), value.to_vec()));
-        Ok(ControlFlow::Continue(()))
-    };
-    store.snapshot().scan(storage, KeyRange::ALL, &mut keep).unwrap();
+    let rows = entries(&store, storage, KeyRange::ALL);
     assert!(rows.len() > 20, "{} rows", rows.len());
     // The first row is the root. A trie without it has no slots.
     for (key, value) in &rows[1..] {

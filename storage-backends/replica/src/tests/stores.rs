@@ -2,14 +2,14 @@
 
 use super::suites::{Printed, Replica};
 use crate::{FlatStore, JOURNAL, META, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions};
-use polytrie_kv::{Batch, Durability, Engine, KeyRange, MemoryEngine, Read, Store, StoreOptions};
-use polytrie_kv_testing::{Fault, FaultEngine};
+use polytrie_kv::{Batch, Durability, Engine, KeyRange, MemoryEngine, Store, StoreOptions};
+use polytrie_kv_testing::{Fault, FaultEngine, entries};
 use polytrie_state::{StateError, StateLayer};
 use polytrie_testing::{
     History, Seed,
     suite::{Driver, LayerFactory, STORE_IN_STEP, assert_state},
 };
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 /// Opens a store like the client does: it never flushes automatically.
 fn flat_store(engine: Arc<dyn Engine>, flush_every: u64) -> Store {
@@ -148,11 +148,9 @@ fn a_flat_store_that_fails_poisons_and_heals() {
 fn copy_of(engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
     let (from, mut rows) = (flat_store(engine, 1), Batch::new());
     for table in ReplicaLayer::FLAT_TABLES {
-        from.scan(*table, KeyRange::ALL, &mut |key, value| {
-            rows.put(*table, key, value);
-            Ok(ControlFlow::Continue(()))
-        })
-        .expect("a scan");
+        for (key, value) in entries(&from, *table, KeyRange::ALL) {
+            rows.put(*table, &key, &value);
+        }
     }
     let copy: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
     flat_store(copy.clone(), 1).engine_write(&rows).expect("a write");

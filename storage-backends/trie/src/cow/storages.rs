@@ -80,8 +80,7 @@ mod tests {
     use crate::cow::tests::{Given, Memory, all_called_nodes};
     use alloy_primitives::{U256, keccak256};
     use polytrie_kv::{KeyRange, Store, Table};
-    use polytrie_kv_testing::Requests;
-    use std::ops::ControlFlow;
+    use polytrie_kv_testing::{Requests, entries};
 
     const ACCOUNTS: Table = Table::new(1, "Accounts", 64);
     const STORAGE: Table = Table::new(2, "Storage", 96);
@@ -107,17 +106,6 @@ mod tests {
         }
     }
 
-    fn all_rows(store: &Store) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut rows = Vec::new();
-        store
-            .scan(STORAGE, KeyRange::ALL, &mut |key, row| {
-                rows.push((key.to_vec(), row.to_vec()));
-                Ok(ControlFlow::Continue(()))
-            })
-            .unwrap();
-        rows
-    }
-
     /// Changes each `step`th of the `count` keys of some tries. The rows of these tries were given, and what the change writes
     /// must equal what it writes for tries without given rows. Returns the number of calls of the store, and the most rows of one.
     fn calls_and_most_rows(count: u64, step: usize) -> (usize, usize) {
@@ -140,7 +128,9 @@ mod tests {
         store.write(batch).unwrap();
         whole.update(&some, &Memory::default(), 2, &mut Vec::new()).unwrap();
         write(&plain, &whole, 1);
-        assert!(all_rows(&store) == all_rows(&plain), "other rows");
+        let [expected, found] =
+            [&plain, &store].map(|store| entries(store, STORAGE, KeyRange::ALL));
+        assert!(found == expected, "other rows");
         (asked.made().all(), asked.made().most_keys())
     }
 
