@@ -1,6 +1,6 @@
 //! A driver that runs a layer through a history as the client does.
 
-use super::LayerFactory;
+use super::{LayerFactory, sessions::finish};
 use crate::{Block, Oracle};
 use alloy_primitives::{B256, keccak256};
 use polytrie_kv::{
@@ -61,14 +61,7 @@ impl Ground {
     }
 
     /// Opens an engine with the tables of a layer and of its driver.
-    pub(super) fn engine_for(
-        &self,
-        factory: &dyn LayerFactory,
-    ) -> Result<Arc<dyn Engine>, StateError> {
-        self.engine(&[factory.tables(), vec![HEAD, UNDO]].concat())
-    }
-
-    fn engine(&self, tables: &[Table]) -> Result<Arc<dyn Engine>, StateError> {
+    pub(super) fn engine(&self, factory: &dyn LayerFactory) -> Result<Arc<dyn Engine>, StateError> {
         Ok(match self {
             Self::Memory(engine) => engine.clone(),
             Self::Disk(dir) => Arc::new(MdbxEngine::open(MdbxOptions {
@@ -76,7 +69,7 @@ impl Ground {
                 durable: false,
                 // Each opening checks the pages and rows that the earlier writes have left.
                 check: true,
-                ..MdbxOptions::new(dir.path(), tables)
+                ..MdbxOptions::new(dir.path(), &tables_of(factory))
             })?),
         })
     }
@@ -84,7 +77,12 @@ impl Ground {
 
 /// Creates the engine of [`LayerFactory::memory`] with the tables of a layer and of its driver.
 pub(super) fn empty_engine(factory: &dyn LayerFactory) -> Arc<dyn Engine> {
-    factory.memory(&[factory.tables(), vec![HEAD, UNDO]].concat())
+    factory.memory(&tables_of(factory))
+}
+
+/// Returns the tables of a layer and of its driver.
+fn tables_of(factory: &dyn LayerFactory) -> Vec<Table> {
+    [factory.tables(), vec![HEAD, UNDO]].concat()
 }
 
 /// A row: table name, key, value.
@@ -112,7 +110,7 @@ impl<'f> Driver<'f> {
         ground: &Ground,
         options: &StoreOptions,
     ) -> Result<Self, StateError> {
-        Self::open_on(factory, ground.engine_for(factory)?, options)
+        Self::open_on(factory, ground.engine(factory)?, options)
     }
 
     /// Opens the layer on an engine.
@@ -125,8 +123,7 @@ impl<'f> Driver<'f> {
         engine: Arc<dyn Engine>,
         options: &StoreOptions,
     ) -> Result<Self, StateError> {
-        let tables = [factory.tables(), vec![HEAD, UNDO]].concat();
-        let store = Store::open(engine, &tables, options.clone())?;
+        let store = Store::open(engine, &tables_of(factory), options.clone())?;
         let layer = factory.open(store.clone())?;
         let head = read_head(&store)?;
         let mut driver = Self { factory, options: options.clone(), store, layer, head };
@@ -177,12 +174,7 @@ impl<'f> Driver<'f> {
     ///
     /// Those of [`Self::load`].
     pub fn run(&mut self, block: &Block) -> Result<Commitment, StateError> {
-        let mut session = self.begin()?;
-        for tx in &block.txs {
-            session.apply(tx)?;
-        }
-        let finished = session.finish()?;
-        self.commit(finished)
+        self.commit(finish(self.begin()?, &block.txs)?)
     }
 
     /// Runs blocks on a store that is flushed by hand, and flushes it as soon as it is full. Returns the number of

@@ -190,7 +190,7 @@ fn codes_are_loaded_in_portions(factory: &dyn LayerFactory) {
 
 /// Opens a layer over an engine that records the size of its writes.
 fn in_portions<'f>(factory: &'f dyn LayerFactory, ground: &Ground) -> (Arc<Portions>, Driver<'f>) {
-    let engine = ground.engine_for(factory).unwrap_or_else(|e| panic!("{e}"));
+    let engine = ground.engine(factory).unwrap_or_else(|e| panic!("{e}"));
     let portions = Arc::new(Portions::new(engine));
     let driver = Driver::open_on(factory, portions.clone(), &STORE_IN_STEP)
         .unwrap_or_else(|e| panic!("{e}"));
