@@ -58,7 +58,8 @@ pub(super) fn assert_commitment(
     }
 }
 
-fn assert_maps(
+/// Panics at the first account that two states have differently.
+pub(super) fn assert_maps(
     found: &BTreeMap<B256, OracleAccount>,
     expected: &BTreeMap<B256, OracleAccount>,
     context: &dyn Debug,

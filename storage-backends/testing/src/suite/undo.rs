@@ -1,12 +1,11 @@
 //! Tests of undoing blocks.
 
 use super::{
-    Driver, LayerFactory,
-    compare::{assert_reads, assert_rows, assert_state},
-    sessions::finish,
+    Driver, LayerFactory, Row,
+    compare::{assert_maps, assert_reads, assert_rows, assert_state},
 };
 use crate::{History, Oracle, Seed};
-use polytrie_state::{StateError, undo_writes_in_full};
+use polytrie_state::{Commitment, undo_writes_in_full};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -88,15 +87,13 @@ pub fn damaged_undo_records_are_refused(factory: &dyn LayerFactory) {
     let history = History::random(seed.value(), 12);
     let mut driver = Driver::in_memory(factory, history.genesis());
     for (at, block) in history.blocks.iter().enumerate() {
-        let finished = finish(driver.begin().unwrap_or_else(|e| panic!("{e}")), &block.txs)
-            .unwrap_or_else(|e| panic!("{e}"));
-        let record = finished.outcome.undo.clone();
-        driver.commit(finished).unwrap_or_else(|e| panic!("{e}"));
+        run(&mut driver, &history, at);
+        let record = &undo_rows(&driver)[at].2;
         let noise = (0..rng.random_range(1..200)).map(|_| rng.random()).collect();
         let cut = record.get(..record.len() / 2).map(<[u8]>::to_vec).unwrap_or_default();
         let longer = [&record[..], &[0]].concat();
         for damaged in [noise, cut, longer] {
-            if damaged == record {
+            if damaged == *record {
                 continue;
             }
             let found = driver.layer().undo(&damaged);
@@ -111,15 +108,10 @@ pub fn damaged_undo_records_are_refused(factory: &dyn LayerFactory) {
 pub fn undo_records_tell_the_past(factory: &dyn LayerFactory) {
     let history = History::adversarial(Seed::or(26).value());
     let mut driver = Driver::in_memory(factory, history.genesis());
-    let mut records = Vec::new();
-    for block in &history.blocks {
-        let fail = |e: StateError| -> ! { panic!("{}: {e}", block.label) };
-        let session = driver.begin().unwrap_or_else(|e| fail(e));
-        let finished = finish(session, &block.txs).unwrap_or_else(|e| fail(e));
-        records.push(finished.outcome.undo.clone());
-        driver.commit(finished).unwrap_or_else(|e| fail(e));
+    for at in 0..history.head() {
+        run(&mut driver, &history, at);
     }
-    let rows = driver.store().snapshot();
+    let (records, rows) = (undo_rows(&driver), driver.store().snapshot());
     let back_to = history.head() / 2;
     while driver.number() as usize > back_to {
         driver.undo().unwrap_or_else(|e| panic!("undo to block {back_to}: {e}"));
@@ -128,7 +120,7 @@ pub fn undo_records_tell_the_past(factory: &dyn LayerFactory) {
         driver.run(block).unwrap_or_else(|e| panic!("{}: {e}", block.label));
     }
     let mut state = Oracle::clone(&history.states[history.head()]);
-    for (at, record) in records.iter().enumerate().rev() {
+    for (at, (_, _, record)) in records.iter().enumerate().rev() {
         let label = &history.blocks[at].label;
         let writes = undo_writes_in_full(&**driver.layer(), record, &rows);
         let writes = writes.unwrap_or_else(|e| panic!("{label}: {e}"));
@@ -137,16 +129,17 @@ pub fn undo_records_tell_the_past(factory: &dyn LayerFactory) {
             assert_eq!(write.after, before, "{label}: account {}", write.hash);
         }
         state.apply_set(&writes);
-        let (found, expected) = (state.accounts(), history.states[at].accounts());
-        for hash in found.keys().chain(expected.keys()) {
-            assert_eq!(found.get(hash), expected.get(hash), "{label}: account {hash}");
-        }
+        assert_maps(state.accounts(), history.states[at].accounts(), label);
     }
     let nonsense = driver.layer().undo_records().writes(b"no record", &rows);
     assert!(nonsense.is_err(), "nonsense was taken for a record");
 }
 
-type Memory = (polytrie_state::Commitment, Vec<super::Row>);
+type Memory = (Commitment, Vec<Row>);
+
+fn undo_rows(driver: &Driver<'_>) -> Vec<Row> {
+    driver.undo_rows().unwrap_or_else(|e| panic!("{e}"))
+}
 
 fn remember(driver: &Driver<'_>) -> Memory {
     let rows = driver.rows().unwrap_or_else(|e| panic!("{e}"));

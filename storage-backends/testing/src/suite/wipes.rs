@@ -18,23 +18,13 @@ pub fn large_contracts_are_wiped_and_come_back(factory: &dyn LayerFactory) {
     let mut driver = Driver::in_memory(factory, history.genesis());
     let rows = |driver: &Driver<'_>| driver.rows().unwrap_or_else(|e| panic!("{e}"));
     let mut seen = vec![rows(&driver)];
-    let mut records = Vec::new();
     for (at, block) in history.blocks.iter().enumerate() {
         let context = format!("{}, seed {}", block.label, history.seed);
         let fail = |e: StateError| -> ! { panic!("{context}: {e}") };
         let session = driver.begin().unwrap_or_else(|e| fail(e));
         drop(finish(session, &block.txs).unwrap_or_else(|e| fail(e)));
         assert_state(&driver, &history.states[at], &format!("discarded: {context}"));
-        let session = driver.begin().unwrap_or_else(|e| fail(e));
-        let finished = finish(session, &block.txs).unwrap_or_else(|e| fail(e));
-        let record = finished.outcome.undo.clone();
-        // Other layers may store the changes of a block beside their own writes.
-        if UndoRecord::decode(&record).is_ok() {
-            let length = record.len();
-            assert!(length < SLOTS_A_PIECE * 32, "{context}: a record of {length} bytes");
-        }
-        records.push(record);
-        driver.commit(finished).unwrap_or_else(|e| fail(e));
+        driver.run(block).unwrap_or_else(|e| fail(e));
         assert_state(&driver, &history.states[at + 1], &context);
         seen.push(rows(&driver));
     }
@@ -42,9 +32,15 @@ pub fn large_contracts_are_wiped_and_come_back(factory: &dyn LayerFactory) {
     let layer = driver.layer();
     let undo_records = layer.undo_records();
     let mut state = Oracle::clone(&history.states[history.head()]);
-    for (at, record) in records.iter().enumerate().rev() {
+    let records = driver.undo_rows().unwrap_or_else(|e| panic!("{e}"));
+    for (at, (_, _, record)) in records.iter().enumerate().rev() {
         let label = &history.blocks[at].label;
         let fail = |e: StateError| -> ! { panic!("{label}: {e}") };
+        // Other layers may store the changes of a block beside their own writes.
+        if UndoRecord::decode(record).is_ok() {
+            let length = record.len();
+            assert!(length < SLOTS_A_PIECE * 32, "{label}: a record of {length} bytes");
+        }
         let named = undo_records.writes(record, driver.store()).unwrap_or_else(|e| fail(e));
         assert!(named.slot_count() < 2 * SLOTS_A_PIECE, "{label}: all slots are listed");
         let writes = undo_writes_in_full(&**layer, record, driver.store());
