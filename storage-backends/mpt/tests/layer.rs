@@ -8,11 +8,11 @@ use polytrie_kv_testing::{BeforeReads, entries};
 use polytrie_mpt::{MptLayer, MptOptions, verify};
 use polytrie_state::{
     Access, Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer,
-    TxWrites, hash_address, hash_slot,
+    hash_address, hash_slot,
 };
 use polytrie_testing::{
     layer_suite,
-    suite::{self, LayerFactory, Verifier},
+    suite::{self, LayerFactory, Verifier, finished},
 };
 use std::{
     ops::ControlFlow,
@@ -83,18 +83,10 @@ fn small_contracts_count_with_all_they_take() {
     let store = Store::memory(MptLayer::TABLES).unwrap();
     let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
     let run = |number: u64, value: U256| {
-        let parent = BlockRef { number, hash: B256::ZERO };
-        let mut session = Session::begin(&*layer, parent).unwrap();
         let account = Some(Account { nonce: 1, ..Account::default() });
-        let change = |n: u64| AccountChange {
-            address: Address::from_word(U256::from(n).into()),
-            account,
-            wiped: false,
-            code: None,
-            slots: vec![(U256::ZERO, value)],
-        };
-        session.apply(&TxWrites { accounts: (0..CONTRACTS).map(change).collect() }).unwrap();
-        session.finish().unwrap().outcome.write(&store).unwrap();
+        let slots = vec![(U256::ZERO, value)];
+        let change = |n: u64| AccountChange { account, slots: slots.clone(), ..contract(n) };
+        finished(&*layer, number, (0..CONTRACTS).map(change).collect()).write(&store).unwrap();
         trie_cache_bytes(&layer)
     };
     let with_slots = run(0, U256::from(1));
@@ -112,11 +104,8 @@ fn small_contracts_are_dropped_when_the_budget_is_full() {
     let options = MptOptions { cache_bytes: BUDGET, read_ahead: false };
     let layer = MptLayer::open(store.clone(), options).unwrap();
     for number in 0..30 {
-        let parent = BlockRef { number, hash: B256::ZERO };
-        let mut session = Session::begin(&*layer, parent).unwrap();
         let accounts = (100 * number..100 * (number + 1)).map(contract).collect();
-        session.apply(&TxWrites { accounts }).unwrap();
-        session.finish().unwrap().outcome.write(&store).unwrap();
+        finished(&*layer, number, accounts).write(&store).unwrap();
         let bytes = trie_cache_bytes(&layer);
         assert!(bytes <= BUDGET as u64, "block {number}: {bytes}");
     }
@@ -130,17 +119,12 @@ fn the_budget_is_kept_while_blocks_are_taken_back() {
     let store = Store::memory(MptLayer::TABLES).unwrap();
     let options = MptOptions { cache_bytes: BUDGET, read_ahead: false };
     let layer = MptLayer::open(store.clone(), options).unwrap();
-    let begin =
-        |number: u64| Session::begin(&*layer, BlockRef { number, hash: B256::ZERO }).unwrap();
     let mut records = Vec::new();
     for number in 0..60 {
         let account = Some(Account { nonce: number + 1, ..Account::default() });
         let change = |n: u64| AccountChange { account, slots: Vec::new(), ..contract(n) };
         let from = ACCOUNTS * (number % 30);
-        let mut session = begin(number);
-        let accounts = (from..from + ACCOUNTS).map(change).collect();
-        session.apply(&TxWrites { accounts }).unwrap();
-        let outcome = session.finish().unwrap().outcome;
+        let outcome = finished(&*layer, number, (from..from + ACCOUNTS).map(change).collect());
         records.push(outcome.undo.clone());
         outcome.write(&store).unwrap();
     }
@@ -149,7 +133,7 @@ fn the_budget_is_kept_while_blocks_are_taken_back() {
         let bytes = trie_cache_bytes(&layer);
         assert!(bytes <= BUDGET as u64, "{bytes}");
     }
-    let mut session = begin(30);
+    let mut session = Session::begin(&*layer, BlockRef { number: 30, hash: B256::ZERO }).unwrap();
     for n in 0..30 * ACCOUNTS {
         session.account(&address(n)).unwrap();
     }
@@ -163,15 +147,9 @@ fn a_read_that_fails_midway_counts_what_it_loaded() {
     let store = Store::memory(MptLayer::TABLES).unwrap();
     let options = MptOptions { cache_bytes: 0, read_ahead: false };
     let layer = MptLayer::open(store.clone(), options).unwrap();
-    let begin =
-        |number: u64| Session::begin(&*layer, BlockRef { number, hash: B256::ZERO }).unwrap();
     let write = |number: u64, slots: Vec<(U256, U256)>| {
-        let account = Some(Account { nonce: 1, ..Account::default() });
-        let change =
-            AccountChange { address: address(0), account, wiped: false, code: None, slots };
-        let mut session = begin(number);
-        session.apply(&TxWrites { accounts: vec![change] }).unwrap();
-        session.finish().unwrap().outcome.write(&store).unwrap();
+        let change = AccountChange { slots, ..contract(0) };
+        finished(&*layer, number, vec![change]).write(&store).unwrap();
     };
     write(0, (0..400_u64).map(|slot| (U256::from(slot), U256::from(slot + 1))).collect());
 
@@ -183,7 +161,9 @@ fn a_read_that_fails_midway_counts_what_it_loaded() {
     assert!(store.snapshot().get(storage, &key).unwrap().is_some(), "a node below the root");
     batch.put(storage, &key, b"damaged");
     store.write(batch).unwrap();
-    let error = begin(1).slot(&address(0), &U256::ZERO).unwrap_err();
+    let parent = BlockRef { number: 1, hash: B256::ZERO };
+    let session = Session::begin(&*layer, parent);
+    let error = session.unwrap().slot(&address(0), &U256::ZERO).unwrap_err();
     assert!(matches!(error, StateError::Corrupt(_)), "{error}");
 
     let beside = (1..400_u64).find(|slot| nibble(*slot) != nibble(0)).unwrap();
@@ -197,10 +177,9 @@ fn a_read_that_fails_midway_counts_what_it_loaded() {
 fn a_listing_notices_each_missing_row() {
     let store = Store::memory(MptLayer::TABLES).unwrap();
     let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
-    let mut session = Session::begin(&*layer, BlockRef { number: 0, hash: B256::ZERO }).unwrap();
     let slots = (0..400_u64).map(|n| (U256::from(n), U256::from(n + 1))).collect();
-    session.apply(&TxWrites { accounts: vec![AccountChange { slots, ..contract(0) }] }).unwrap();
-    session.finish().unwrap().outcome.write(&store).unwrap();
+    let change = AccountChange { slots, ..contract(0) };
+    finished(&*layer, 0, vec![change]).write(&store).unwrap();
     let all = slots_from(&layer, B256::ZERO).unwrap();
     assert_eq!(all.len(), 400);
     for (n, slot) in all.iter().enumerate() {
@@ -247,9 +226,7 @@ fn filled(engine: Arc<dyn Engine>, accounts: u64) -> (Store, Arc<MptLayer>) {
     let store = Store::open(engine, MptLayer::TABLES, StoreOptions::default()).unwrap();
     let options = MptOptions { cache_bytes: 0, read_ahead: true };
     let layer = MptLayer::open(store.clone(), options).unwrap();
-    let mut session = Session::begin(&*layer, BlockRef { number: 0, hash: B256::ZERO }).unwrap();
-    session.apply(&TxWrites { accounts: (0..accounts).map(contract).collect() }).unwrap();
-    session.finish().unwrap().outcome.write(&store).unwrap();
+    finished(&*layer, 0, (0..accounts).map(contract).collect()).write(&store).unwrap();
     store.checkpoint().unwrap();
     (store, layer)
 }

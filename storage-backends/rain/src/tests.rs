@@ -20,6 +20,7 @@ use polytrie_state::{
     PastWitnesses, Prove, Session, StateError, StateLayer, StateReader, Touched, TxWrites,
     hash_address, hash_slot,
 };
+use polytrie_testing::suite::finished;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 const ACCOUNTS: u64 = 20_000;
@@ -32,6 +33,11 @@ fn address(n: u64) -> Address {
 
 fn account(n: u64) -> Account {
     Account { nonce: n + 1, ..Account::default() }
+}
+
+fn change(n: u64, account: Account) -> AccountChange {
+    let (address, account, slots) = (address(n), Some(account), Vec::new());
+    AccountChange { address, account, wiped: false, code: None, slots }
 }
 
 fn loaded(cache_bytes: usize) -> (Store, Arc<RainLayer>) {
@@ -170,13 +176,8 @@ fn after_blocks(
 ) -> Vec<(Commitment, Vec<u8>)> {
     (from..from + count)
         .map(|number| {
-            let parent = BlockRef { number, hash: B256::ZERO };
-            let mut session = Session::begin(layer, parent).unwrap();
-            let (address, slots) = (address(number % ACCOUNTS), Vec::new());
-            let account = Some(account(2 * ACCOUNTS + number));
-            let change = AccountChange { address, account, wiped: false, code: None, slots };
-            session.apply(&TxWrites { accounts: vec![change] }).unwrap();
-            let outcome = session.finish().unwrap().outcome;
+            let change = change(number % ACCOUNTS, account(2 * ACCOUNTS + number));
+            let outcome = finished(layer, number, vec![change]);
             let undo = outcome.undo.clone();
             (outcome.write(store).unwrap(), undo)
         })
@@ -277,9 +278,7 @@ fn void_blocks_do_not_fill_memory() {
             for n in accounts {
                 session.account(&address(*n)).unwrap().unwrap();
             }
-            let account = Some(account(number));
-            let (address, slots) = (address(of_a_shard[0]), Vec::new());
-            let change = AccountChange { address, account, wiped: false, code: None, slots };
+            let change = change(of_a_shard[0], account(number));
             session.apply(&TxWrites { accounts: vec![change] }).unwrap();
             let outcome = session.finish().unwrap().outcome;
             if is_void {

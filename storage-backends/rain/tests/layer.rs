@@ -2,15 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::Address;
 use polytrie_kv::{Batch, KeyRange, Store, Table};
 use polytrie_rain::{RainLayer, RainOptions, verify};
-use polytrie_state::{
-    Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer, TxWrites,
-};
+use polytrie_state::{Account, AccountChange, CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
     layer_suite,
-    suite::{self, LayerFactory, Verifier},
+    suite::{self, LayerFactory, Verifier, finished},
 };
 use std::sync::Arc;
 
@@ -75,13 +73,10 @@ fn a_lost_row_of_the_log_is_noticed() {
     let layer = open();
     layer.load(&mut std::iter::empty()).unwrap();
     for number in 0..3 {
-        let parent = BlockRef { number, hash: B256::ZERO };
-        let mut session = Session::begin(&*layer, parent).unwrap();
         let account = Some(Account { nonce: number + 1, ..Account::default() });
         let (address, slots) = (Address::ZERO, Vec::new());
         let change = AccountChange { address, account, wiped: false, code: None, slots };
-        session.apply(&TxWrites { accounts: vec![change] }).unwrap();
-        session.finish().unwrap().outcome.write(&store).unwrap();
+        finished(&*layer, number, vec![change]).write(&store).unwrap();
     }
     drop(layer);
     let log = RainLayer::TABLES.iter().find(|table| table.name == "RainLog").unwrap();

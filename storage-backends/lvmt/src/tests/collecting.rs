@@ -2,9 +2,10 @@
 
 use super::{Chain, account, destroyed, setup};
 use crate::{LEAVES, Proofs};
+use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Read};
 use polytrie_kv_testing::entries;
-use polytrie_state::{Prune, Session, StateError, StateLayer};
+use polytrie_state::{BlockRef, Prune, Session, StateError, StateLayer};
 
 #[test]
 fn proofs_hold_after_collecting_and_after_undoing() {
@@ -51,7 +52,7 @@ fn proofs_hold_after_collecting_and_after_undoing() {
 fn nothing_is_collected_while_a_block_is_under_way() {
     let mut chain = Chain::new(setup(4, "collect"));
     chain.block(vec![account(1, 1, &[])]);
-    let parent = super::BLOCK;
+    let parent = BlockRef { number: 1, hash: B256::ZERO };
     let session = Session::begin(&*chain.layer, parent).unwrap();
     assert!(matches!(chain.layer.prune(&mut |_| Ok(())), Err(StateError::Protocol(_))));
     drop(session);

@@ -13,10 +13,8 @@ use crate::{LvmtLayer, LvmtOptions, Proofs, Proven, verify};
 use alloy_primitives::{Address, U256};
 use polytrie_amt::{PowersOfTau, Setup};
 use polytrie_kv::Store;
-use polytrie_state::{
-    Account, AccountChange, BlockRef, Outcome, Proof, ProofError, Prove, Session, StateLayer,
-    TxWrites,
-};
+use polytrie_state::{Account, AccountChange, Outcome, Proof, ProofError, Prove, StateLayer};
+use polytrie_testing::suite::finished;
 use std::sync::Arc;
 
 pub(super) fn setup(height: u8, seed: &str) -> Arc<Setup> {
@@ -46,10 +44,7 @@ impl Chain {
 
     /// Finishes a block, without writing or accepting it.
     pub(super) fn finish(&self, accounts: Vec<AccountChange>) -> Outcome {
-        let parent = BlockRef { number: self.undo.len() as u64, ..BLOCK };
-        let mut session = Session::begin(&*self.layer, parent).unwrap();
-        session.apply(&TxWrites { accounts }).unwrap();
-        session.finish().unwrap().outcome
+        finished(&*self.layer, self.undo.len() as u64, accounts)
     }
 
     pub(super) fn block(&mut self, accounts: Vec<AccountChange>) {
@@ -91,8 +86,6 @@ impl Chain {
         assert_eq!(report.problems, Vec::<String>::new());
     }
 }
-
-const BLOCK: BlockRef = BlockRef { number: 0, hash: alloy_primitives::B256::ZERO };
 
 pub(super) fn address(n: u64) -> Address {
     Address::left_padding_from(&n.to_be_bytes())

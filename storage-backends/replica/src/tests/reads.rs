@@ -4,16 +4,19 @@ use super::suites::Replica;
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::Store;
 use polytrie_state::{Account, AccountChange, BlockRef, Session, StateLayer, TxWrites};
-use polytrie_testing::suite::LayerFactory;
+use polytrie_testing::suite::{LayerFactory, finished};
 
 const PARENT: BlockRef = BlockRef { number: 0, hash: B256::ZERO };
 
 /// Runs a block with these changes.
 fn run(layer: &dyn StateLayer, store: &Store, accounts: Vec<AccountChange>) {
-    let mut session = Session::begin(layer, PARENT).expect("a block begins");
-    session.apply(&TxWrites { accounts }).expect("applied");
-    let outcome = session.finish().expect("the block ends").outcome;
-    outcome.write(store).expect("accepted");
+    finished(layer, PARENT.number, accounts).write(store).expect("accepted");
+}
+
+/// Returns the change to an account with this nonce and these slots.
+fn change(address: Address, nonce: u64, slots: &[(U256, U256)]) -> AccountChange {
+    let account = Some(Account { nonce, ..Account::default() });
+    AccountChange { address, account, wiped: false, code: None, slots: slots.to_vec() }
 }
 
 /// The tries answer for present and absent keys, as long as the block's writes are not streamed.
@@ -26,15 +29,8 @@ fn a_small_block_does_not_ask_the_store_for_what_the_tries_know() {
         layer.load(&mut std::iter::empty()).expect("nothing loads");
         let [contract, other, nobody] = [1, 2, 3].map(Address::repeat_byte);
         let account = Some(Account { nonce: 1, ..Account::default() });
-        let change = |address, slots: &[(U256, U256)]| AccountChange {
-            address,
-            account,
-            wiped: false,
-            code: None,
-            slots: slots.to_vec(),
-        };
         let [one, two] = [1, 2].map(U256::from);
-        let accounts = vec![change(contract, &[(one, two)]), change(other, &[])];
+        let accounts = vec![change(contract, 1, &[(one, two)]), change(other, 1, &[])];
         run(&*layer, &store, accounts);
         let before = store.counters();
         let mut session = Session::begin(&*layer, PARENT).expect("a block begins");
@@ -62,11 +58,7 @@ fn a_small_block_reads_once_what_it_writes() {
         let layer = factory.open(store.clone()).expect("the layer opens");
         layer.load(&mut std::iter::empty()).expect("nothing loads");
         let (address, [one, two, three]) = (Address::repeat_byte(1), [1, 2, 3].map(U256::from));
-        let changes = |nonce, value| {
-            let account = Some(Account { nonce, ..Account::default() });
-            let slots = vec![(one, value)];
-            vec![AccountChange { address, account, wiped: false, code: None, slots }]
-        };
+        let changes = |nonce, value| vec![change(address, nonce, &[(one, value)])];
         run(&*layer, &store, changes(1, two));
         drop(layer);
         let layer = factory.open(store.clone()).expect("the layer opens again");
@@ -94,12 +86,8 @@ fn paths_are_not_read_for_blocks_that_only_read() {
         let layer = factory.open(store.clone()).expect("the layer opens");
         layer.load(&mut std::iter::empty()).expect("nothing loads");
         let address = Address::repeat_byte(1);
-        let changes = |slots: Vec<(U256, U256)>| {
-            let account = Some(Account { nonce: 1, ..Account::default() });
-            vec![AccountChange { address, account, wiped: false, code: None, slots }]
-        };
-        let many = (0..300).map(|slot| (U256::from(slot), U256::from(7)));
-        run(&*layer, &store, changes(many.collect()));
+        let many: Vec<_> = (0..300).map(|slot| (U256::from(slot), U256::from(7))).collect();
+        run(&*layer, &store, vec![change(address, 1, &many)]);
         drop(layer);
         let layer = factory.open(store.clone()).expect("the layer opens again");
         let gets = |slot: u64, expected: u64| {
@@ -119,7 +107,7 @@ fn paths_are_not_read_for_blocks_that_only_read() {
         let not_known: Vec<_> = (0..300).filter(|slot| gets(*slot, 7).0 > 0).collect();
         assert!((1..300).contains(&not_known.len()), "{not_known:?}");
         assert!(not_known.iter().all(|slot| gets(*slot, 7).0 == 1));
-        run(&*layer, &store, changes(vec![(U256::from(2), U256::from(8))]));
+        run(&*layer, &store, vec![change(address, 1, &[(U256::from(2), U256::from(8))])]);
         assert_eq!(gets(2, 8).0, 0);
     }
 }

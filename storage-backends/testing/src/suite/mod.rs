@@ -57,8 +57,8 @@ pub use readers::{
 pub use reopen::{reopened_in_memory, reopened_on_disk};
 pub use sessions::{
     announced_state_is_read_ahead, calls_out_of_order_are_refused, discarded_blocks_leave_nothing,
-    hints_change_nothing, sessions_see_their_own_writes, splitting_transactions_changes_nothing,
-    write_sets_are_minimal,
+    finished, hints_change_nothing, sessions_see_their_own_writes,
+    splitting_transactions_changes_nothing, write_sets_are_minimal,
 };
 pub use undo::{
     blocks_are_undone, damaged_undo_records_are_refused, other_blocks_follow_an_undo,

@@ -8,8 +8,8 @@ use crate::{Block, History, Oracle, Seed};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::StoreOptions;
 use polytrie_state::{
-    Access, AccountChange, BlockRef, CommitmentKind, Finished, FinishedLater, Known, Session,
-    StateError, StateLayer, TxWrites, WriteSet, hash_address,
+    Access, AccountChange, BlockRef, CommitmentKind, Finished, FinishedLater, Known, Outcome,
+    Session, StateError, StateLayer, TxWrites, WriteSet, hash_address,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -365,6 +365,18 @@ fn in_time(
     receiver
         .recv_timeout(Duration::from_secs(600))
         .unwrap_or_else(|e| panic!("{what}: the call panicked or does not return ({e})"))
+}
+
+/// Ends a block on top of the one with this number, in which one transaction makes these changes. The block is neither
+/// written nor accepted.
+///
+/// # Panics
+///
+/// If the layer fails.
+pub fn finished(layer: &dyn StateLayer, number: u64, accounts: Vec<AccountChange>) -> Outcome {
+    let parent = BlockRef { number, hash: B256::ZERO };
+    let session = Session::begin(layer, parent).expect("a block begins");
+    finish(session, &[TxWrites { accounts }]).expect("the block ends").outcome
 }
 
 pub(super) fn finish(mut session: Session, txs: &[TxWrites]) -> Result<Finished, StateError> {
