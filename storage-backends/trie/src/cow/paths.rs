@@ -268,8 +268,7 @@ mod tests {
     #[test]
     fn rows_that_were_given_come_first() {
         let (whole, store) = stored();
-        let (keys, mut rows) = (asked(), Memory::default());
-        whole.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        let (keys, rows) = (asked(), Memory::of(&whole));
         for (lies, calls) in [(false, 0..=0), (true, 1..=usize::MAX)] {
             let before = store.made().all();
             let given = if lies { all_called_nodes(&whole, &rows) } else { rows.named() };

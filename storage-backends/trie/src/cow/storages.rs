@@ -109,9 +109,9 @@ mod tests {
     /// Changes each `step`th of the `count` keys of some tries. The rows of these tries were given, and what the change writes
     /// must equal what it writes for tries without given rows. Returns the number of calls of the store, and the most rows of one.
     fn calls_and_most_rows(count: u64, step: usize) -> (usize, usize) {
-        let (mut whole, mut stored) = (CowTrie::<SlotValue>::empty(), Memory::default());
+        let mut whole = CowTrie::<SlotValue>::empty();
         whole.update(&changes(count, 1, 2), &Memory::default(), 1, &mut Vec::new()).unwrap();
-        whole.write_since(0, &[], &Memory::default(), &mut stored).unwrap();
+        let stored = Memory::of(&whole);
         let [plain, store] = [(); 2].map(|()| Store::memory(&[ACCOUNTS, STORAGE]).unwrap());
         write(&plain, &whole, 0);
         write(&store, &whole, 0);

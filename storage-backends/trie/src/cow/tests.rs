@@ -43,6 +43,13 @@ impl RowSink for Memory {
 type Named = BTreeMap<(Nibbles, B256), Vec<u8>>;
 
 impl Memory {
+    /// Returns all rows of a trie that is in memory.
+    pub(super) fn of(trie: &CowTrie<SlotValue>) -> Self {
+        let mut rows = Self::default();
+        trie.write_since(0, &[], &Self::default(), &mut rows).unwrap();
+        rows
+    }
+
     /// Returns the rows as they are given.
     pub(super) fn named(&self) -> Named {
         let named = |(path, row): (&Nibbles, &Vec<u8>)| {
@@ -140,6 +147,40 @@ fn update(
     trie.update(changes, rows, now, &mut Vec::new()).unwrap();
 }
 
+/// Makes a trie with blocks, one after the other.
+fn after(blocks: &[Block]) -> CowTrie<SlotValue> {
+    let mut trie = CowTrie::<SlotValue>::empty();
+    for (now, block) in (1u64..).zip(blocks) {
+        update(&mut trie, &changes(block), &Memory::default(), now);
+    }
+    trie
+}
+
+/// Returns the rows of a trie as one that is made from a witness has them: leaves have rows of their own.
+fn rows_with_leaves(whole: &CowTrie<SlotValue>) -> Memory {
+    let mut rows = Memory::default();
+    let mut node = |path: &Nibbles, _: &B256| {
+        let mut rlp = Vec::new();
+        let found = whole.node_at(path, &Memory::default(), 0, &mut rlp).unwrap();
+        found.then(|| rlp.into())
+    };
+    let mut put = |path: &Nibbles, row: &[u8]| rows.put(path, row);
+    let stored = CowTrie::<SlotValue>::stored(whole.root());
+    stored.put_found(&mut node, &mut put, &mut |_, _| {}).unwrap();
+    rows
+}
+
+/// Returns the leaves of a stored trie. Panics if there are rows that are not part of it.
+fn stored_leaves(root: B256, rows: &Memory) -> Vec<(B256, SlotValue)> {
+    let mut found = Vec::new();
+    let walked = CowTrie::<SlotValue>::stored(root).walk_stored(rows, &mut |key, value| {
+        found.push((*key, *value));
+        Ok(ControlFlow::Continue(()))
+    });
+    assert_eq!(walked.unwrap().rows, rows.0.len() as u64);
+    found
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -177,14 +218,8 @@ proptest! {
                 saved_at = now;
                 let used_since = now.saturating_sub(1);
                 head = head.pruned(&Keep { levels, saved: now, used_since, now }).unwrap_or(head);
-                let saved = CowTrie::<SlotValue>::stored(head.root());
-                let mut found = Vec::new();
-                let walked = saved.walk_stored(&rows, &mut |key, value| {
-                    found.push((*key, *value));
-                    Ok(ControlFlow::Continue(()))
-                }).unwrap();
-                prop_assert_eq!(walked.rows, rows.0.len() as u64);
-                prop_assert_eq!(found, state.clone().into_iter().collect::<Vec<_>>());
+                let expected: Vec<_> = state.clone().into_iter().collect();
+                prop_assert_eq!(stored_leaves(head.root(), &rows), expected);
             }
         }
         for (version, rows, state) in versions {
@@ -207,21 +242,11 @@ proptest! {
     /// Leaves have rows as in a trie made from a witness; a branch that is written later takes its leaves into its row.
     #[test]
     fn leaves_may_have_rows_of_their_own(blocks in blocks(), at in 0..16usize) {
-        let (before, after) = blocks.split_at(at.min(blocks.len()));
-        let mut whole = CowTrie::<SlotValue>::empty();
-        for (now, block) in (1u64..).zip(before) {
-            update(&mut whole, &changes(block), &Memory::default(), now);
-        }
-        let mut rows = Memory::default();
-        let mut node = |path: &Nibbles, _: &B256| {
-            let mut rlp = Vec::new();
-            let found = whole.node_at(path, &Memory::default(), 0, &mut rlp).unwrap();
-            found.then(|| rlp.into())
-        };
+        let (before, later) = blocks.split_at(at.min(blocks.len()));
+        let mut whole = after(before);
+        let mut rows = rows_with_leaves(&whole);
         let mut saved = CowTrie::<SlotValue>::stored(whole.root());
-        let mut put = |path: &Nibbles, row: &[u8]| rows.put(path, row);
-        saved.put_found(&mut node, &mut put, &mut |_, _| {}).unwrap();
-        for (now, block) in (1u64..).zip(after) {
+        for (now, block) in (1u64..).zip(later) {
             let (mut head, mut gone) = (saved.clone(), Vec::new());
             head.update(&changes(block), &rows, now, &mut gone).unwrap();
             let before = rows.clone();
@@ -229,13 +254,8 @@ proptest! {
             update(&mut whole, &changes(block), &Memory::default(), 100 + now);
             prop_assert_eq!(head.root(), whole.root());
             saved = CowTrie::stored(head.root());
-            let mut found = Vec::new();
-            let walked = saved.walk_stored(&rows, &mut |key, value| {
-                found.push((*key, *value));
-                Ok(ControlFlow::Continue(()))
-            }).unwrap();
-            prop_assert_eq!(walked.rows, rows.0.len() as u64);
-            prop_assert_eq!(found, leaves(&whole, &Memory::default(), B256::ZERO));
+            let expected = leaves(&whole, &Memory::default(), B256::ZERO);
+            prop_assert_eq!(stored_leaves(head.root(), &rows), expected);
         }
     }
 
@@ -247,12 +267,9 @@ proptest! {
         every in 1..4u64,
         kinds in prop::collection::vec(0..3u8, 1..40),
     ) {
-        let (before, after) = blocks.split_at(at.min(blocks.len()));
-        let (mut whole, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
-        for (now, block) in (1u64..).zip(before) {
-            update(&mut whole, &changes(block), &Memory::default(), now);
-        }
-        whole.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        let (before, later) = blocks.split_at(at.min(blocks.len()));
+        let mut whole = after(before);
+        let mut rows = Memory::of(&whole);
         let mut given = BTreeMap::new();
         for ((path, stored), kind) in rows.0.iter().zip(kinds.iter().cycle()) {
             let hash = hash_of_row::<SlotValue>(path, stored).unwrap();
@@ -273,7 +290,7 @@ proptest! {
         }
         let mut head = CowTrie::<SlotValue>::stored(whole.root());
         let (mut gone, mut saved) = (Vec::new(), 0);
-        for (now, block) in (1u64..).zip(after) {
+        for (now, block) in (1u64..).zip(later) {
             let source = Given { stored: rows.clone(), given: &given };
             head.update(&changes(block), &source, now, &mut gone).unwrap();
             update(&mut whole, &changes(block), &Memory::default(), 100 + now);
@@ -290,12 +307,7 @@ proptest! {
             saved = now;
             let keep = Keep { levels: 0, saved, used_since: now + 1 - now % 2, now };
             head = head.pruned(&keep).unwrap_or(head);
-            let mut found = Vec::new();
-            let walked = CowTrie::<SlotValue>::stored(head.root()).walk_stored(&rows, &mut |key, value| {
-                found.push((*key, *value));
-                Ok(ControlFlow::Continue(()))
-            }).unwrap();
-            prop_assert_eq!(walked.rows, rows.0.len() as u64);
+            let found = stored_leaves(head.root(), &rows);
             prop_assert_eq!(&found, &leaves(&whole, &Memory::default(), B256::ZERO));
             let source = Given { stored: rows.clone(), given: &given };
             let mut seen = Vec::new();
@@ -310,11 +322,8 @@ proptest! {
     /// The rows on the path to a key are enough to find it.
     #[test]
     fn the_rows_to_a_key_lead_to_it(blocks in blocks()) {
-        let (mut whole, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
-        for (now, block) in (1u64..).zip(&blocks) {
-            update(&mut whole, &changes(block), &Memory::default(), now);
-        }
-        whole.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        let whole = after(&blocks);
+        let rows = Memory::of(&whole);
         let stored = CowTrie::<SlotValue>::stored(whole.root());
         for n in 0..200 {
             let (mut some, mut seen) = (Memory::default(), None);
@@ -330,23 +339,9 @@ proptest! {
     /// A value is changed on its own, with rows and versions as above.
     #[test]
     fn a_value_is_changed_in_its_place(blocks in blocks(), own_rows: bool, keep: bool) {
-        let mut rows = Memory::default();
-        let mut whole = CowTrie::<SlotValue>::empty();
-        for (now, block) in (1u64..).zip(&blocks) {
-            update(&mut whole, &changes(block), &Memory::default(), now);
-        }
+        let mut whole = after(&blocks);
+        let mut rows = if own_rows { rows_with_leaves(&whole) } else { Memory::of(&whole) };
         let mut head = CowTrie::<SlotValue>::stored(whole.root());
-        if own_rows {
-            let mut node = |path: &Nibbles, _: &B256| {
-                let mut rlp = Vec::new();
-                let found = whole.node_at(path, &Memory::default(), 0, &mut rlp).unwrap();
-                found.then(|| rlp.into())
-            };
-            let mut put = |path: &Nibbles, row: &[u8]| rows.put(path, row);
-            head.put_found(&mut node, &mut put, &mut |_, _| {}).unwrap();
-        } else {
-            whole.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
-        }
         let (before, root, old_rows) = (head.clone(), head.root(), rows.clone());
         let kept = keep.then(|| before.clone());
         drop(before);
@@ -363,13 +358,8 @@ proptest! {
         prop_assert_eq!(head.root(), whole.root());
         let before = rows.clone();
         head.write_since(98, &gone, &before, &mut rows).unwrap();
-        let mut found = Vec::new();
-        let walked = CowTrie::<SlotValue>::stored(head.root()).walk_stored(&rows, &mut |key, value| {
-            found.push((*key, *value));
-            Ok(ControlFlow::Continue(()))
-        }).unwrap();
-        prop_assert_eq!(walked.rows, rows.0.len() as u64);
-        prop_assert_eq!(found, leaves(&whole, &Memory::default(), B256::ZERO));
+        let expected = leaves(&whole, &Memory::default(), B256::ZERO);
+        prop_assert_eq!(stored_leaves(head.root(), &rows), expected);
         if let Some(kept) = kept {
             let was = leaves(&kept, &old_rows, B256::ZERO);
             prop_assert_eq!(kept.root(), root);
@@ -383,11 +373,8 @@ proptest! {
     /// Nodes that are loaded on unshared paths of a copy stay with the copy.
     #[test]
     fn what_is_loaded_on_unshared_paths_stays_there(blocks in blocks(), step in 1..9usize) {
-        let (mut whole, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
-        for (now, block) in (1u64..).zip(&blocks) {
-            update(&mut whole, &changes(block), &Memory::default(), now);
-        }
-        whole.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+        let whole = after(&blocks);
+        let rows = Memory::of(&whole);
         let head = CowTrie::<SlotValue>::stored(whole.root());
         for n in (0..200).step_by(step) {
             head.get(&key(n), &rows, 1).unwrap();
@@ -469,12 +456,11 @@ fn a_row_that_cuts_a_branch_elsewhere_is_refused() {
 #[test]
 fn rows_of_another_trie_are_noticed() {
     let stored = |value: u64| {
-        let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
+        let mut trie = CowTrie::<SlotValue>::empty();
         let change = |n| (key(n), Some(SlotValue(U256::from(value))));
         let changes: BTreeMap<_, _> = (0..200).map(change).collect();
         update(&mut trie, &Vec::from_iter(changes), &Memory::default(), 1);
-        trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
-        (trie.root(), Doubted(rows))
+        (trie.root(), Doubted(Memory::of(&trie)))
     };
     let ((root, rows), (_, others)) = (stored(1), stored(2));
     for n in 0..200 {
@@ -501,7 +487,7 @@ fn a_lost_row_of_an_embedded_node_is_noticed() {
         }
     }
 
-    let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
+    let mut trie = CowTrie::<SlotValue>::empty();
     let near = |last| {
         let mut key = B256::repeat_byte(0x11);
         key.0[31] = last;
@@ -509,8 +495,8 @@ fn a_lost_row_of_an_embedded_node_is_noticed() {
     };
     let value = SlotValue(U256::from(1));
     let keys = [near(0x11), near(0x12), B256::repeat_byte(0x22)];
-    update(&mut trie, &keys.map(|key| (key, Some(value))), &rows, 1);
-    trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+    update(&mut trie, &keys.map(|key| (key, Some(value))), &Memory::default(), 1);
+    let mut rows = Memory::of(&trie);
     // The branch of the first two keys, whose RLP is 22 bytes long.
     let path = path_of(&keys[0], 63);
     assert!(rows.0.remove(&path).is_some());
@@ -542,8 +528,7 @@ fn large_changes_lead_to_the_same_root() {
         CowTrie::resolve_all([&head]);
         assert_eq!(head.root(), arena.root());
     }
-    let mut stored = Memory::default();
-    head.write_since(0, &[], &Memory::default(), &mut stored).unwrap();
+    let stored = Memory::of(&head);
     let walked = CowTrie::<SlotValue>::stored(head.root())
         .walk_stored(&stored, &mut |_, _| Ok(ControlFlow::Continue(())))
         .unwrap();

@@ -1,6 +1,6 @@
 //! The calls of the store where rows were given.
 
-use super::{Block, Given, Memory, all_called_nodes, changes, update};
+use super::{Block, Given, Memory, after, all_called_nodes, changes, update};
 use crate::{Nibbles, RowSource, SlotValue, TrieError, cow::CowTrie};
 use alloy_primitives::B256;
 use parking_lot::Mutex;
@@ -34,9 +34,8 @@ impl RowSource for Counted<'_> {
 #[test]
 fn rows_that_were_given_are_checked_together_and_once() {
     let all = |value: u8| -> Block { (0..200).map(|n| (n, value)).collect() };
-    let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
-    update(&mut trie, &changes(&all(2)), &rows, 1);
-    trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
+    let trie = after(&[all(2)]);
+    let rows = Memory::of(&trie);
     let given = rows.named();
     let rows = Given { stored: rows, given: &given };
     let source = Counted { rows, read: Mutex::default() };
@@ -96,13 +95,8 @@ impl RowSource for Stale<'_> {
 #[test]
 fn leaves_of_given_rows_are_found_in_sure_ones() {
     let all = |value: u8| -> Block { (0..200).map(|n| (n, value)).collect() };
-    let stored = |value: u8| {
-        let (mut trie, mut rows) = (CowTrie::<SlotValue>::empty(), Memory::default());
-        update(&mut trie, &changes(&all(value)), &rows, 1);
-        trie.write_since(0, &[], &Memory::default(), &mut rows).unwrap();
-        (trie, rows)
-    };
-    let ((trie, rows), (_, older)) = (stored(2), stored(4));
+    let [trie, other] = [2, 4].map(|value| after(&[all(value)]));
+    let (rows, older) = (Memory::of(&trie), Memory::of(&other));
     let given = all_called_nodes(&trie, &rows);
     let some: Block = (0..200).step_by(9).map(|n| (n, 3)).collect();
     let written = |source: &dyn Fn(&mut CowTrie<SlotValue>, &mut Memory)| {
