@@ -186,6 +186,13 @@ impl Flat {
         Ok(self.main.engine_write(&batch)?)
     }
 
+    /// Forks the second store, if there is one. The main store must be forked after it: a change that another thread
+    /// accepts in between is in the journal there.
+    pub(crate) fn fork_own(&self) -> Result<Option<FlatStore>> {
+        let Some(own) = &self.own else { return Ok(None) };
+        Ok(Some(FlatStore(own.store.fork()?)))
+    }
+
     /// Whether the flat state is in a second store.
     pub(crate) const fn is_apart(&self) -> bool {
         self.own.is_some()

@@ -2,7 +2,7 @@
 
 use crate::{
     ACCOUNT_TRIE, ACCOUNTS, FLAT, JOURNAL, META, SLOTS, STORAGE_TRIE, TRIE, check, flat, load,
-    options::{FlatStore, ReplicaOptions},
+    options::ReplicaOptions,
     session::ReplicaSession,
     shared::{Core, ReplicaChange},
     side::Work,
@@ -41,7 +41,7 @@ impl ReplicaLayer {
         MptHashLayer::TRIE_TABLES[1],
     ];
 
-    /// The tables of a [`FlatStore`].
+    /// The tables of a [`FlatStore`](crate::FlatStore).
     pub const FLAT_TABLES: &'static [Table] = &[ACCOUNTS, SLOTS, META];
 
     /// Opens the layer on a store; an empty store is the empty state.
@@ -116,11 +116,7 @@ impl StateLayer for ReplicaLayer {
         let core = &self.core;
         core.lifecycle.ready()?;
         core.lifecycle.settled()?;
-        // A change that another thread accepts in between is in the journal of the main store.
-        let flat = match core.flat.is_apart() {
-            true => Some(FlatStore(core.flat.store().fork()?)),
-            false => None,
-        };
+        let flat = core.flat.fork_own()?;
         let store = core.store.fork()?;
         let options = ReplicaOptions { flat, ..core.options.clone() };
         Ok(Fork { layer: Self::open(store.clone(), options)?, store })

@@ -121,9 +121,7 @@ impl StateLayer for PaperLayer {
 
     fn fork(&self) -> Result<Fork> {
         self.lifecycle.ready()?;
-        // A change that another thread accepts in between is in the journal of the trie's store.
-        let own = self.flat.is_apart().then(|| self.flat.store().fork().map(FlatStore));
-        let own = own.transpose()?;
+        let own = self.flat.fork_own()?;
         let Fork { layer, store } = self.trie.fork()?;
         // A fork is short-lived, so nothing is fetched for it.
         let fetchers = Fetchers::start(0, 0);
