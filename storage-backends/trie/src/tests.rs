@@ -16,11 +16,29 @@ use std::collections::BTreeMap;
 
 /// Rows in a sorted map.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct MapRows(pub(crate) BTreeMap<Nibbles, Vec<u8>>);
+pub(crate) struct Memory(pub(crate) BTreeMap<Nibbles, Vec<u8>>);
 
-impl RowSource for MapRows {
+impl RowSource for Memory {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
         Ok(self.0.get(path).map(|rlp| out.extend_from_slice(rlp)).is_some())
+    }
+}
+
+impl RowSink for Memory {
+    fn split(&self) -> Self {
+        Self::default()
+    }
+    fn join(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+    fn put(&mut self, path: &Nibbles, rlp: &[u8]) {
+        self.0.insert(*path, rlp.to_vec());
+    }
+    fn delete(&mut self, path: &Nibbles) {
+        self.0.remove(path);
+    }
+    fn delete_all(&mut self) {
+        self.0.clear();
     }
 }
 
@@ -49,18 +67,23 @@ impl RowSink for Changes {
     }
 }
 
-impl MapRows {
+impl Memory {
     fn apply(&mut self, changes: Changes) {
         if changes.cleared {
             self.0.clear();
         }
         for (path, rlp) in changes.rows {
-            match rlp {
-                Some(rlp) => self.0.insert(path, rlp),
-                None => self.0.remove(&path),
-            };
+            set(&mut self.0, path, rlp);
         }
     }
+}
+
+/// Sets the value of a key, or removes the key.
+pub(crate) fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    };
 }
 
 pub(crate) type Model = BTreeMap<B256, U256>;
@@ -75,15 +98,12 @@ pub(crate) fn oracle_root(model: &Model) -> B256 {
     builder.root()
 }
 
-pub(crate) fn built(model: &Model) -> (B256, MapRows) {
-    let mut builder = SortedBuilder::new(Changes::default());
+pub(crate) fn built(model: &Model) -> (B256, Memory) {
+    let mut builder = SortedBuilder::new(Memory::default());
     for (key, value) in model {
         builder.add(*key, SlotValue(*value));
     }
-    let (root, changes) = builder.finish();
-    let mut rows = MapRows::default();
-    rows.apply(changes);
-    (root, rows)
+    builder.finish()
 }
 
 /// Generates keys that share long prefixes, and end so alike that short nodes occur.
@@ -133,7 +153,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn run(steps: Vec<Step>) {
     let mut model = Model::new();
-    let mut rows = MapRows::default();
+    let mut rows = Memory::default();
     let mut trie = Trie::<SlotValue>::empty();
     let mut block = 0;
     for step in steps {
@@ -154,10 +174,7 @@ fn run(steps: Vec<Step>) {
                         half.iter().map(|(key, value)| (*key, value.map(SlotValue))).collect();
                     trie.update(&half, &rows).unwrap();
                     for (key, value) in half {
-                        match value {
-                            Some(value) => model.insert(key, value.0),
-                            None => model.remove(&key),
-                        };
+                        set(&mut model, key, value.map(|value| value.0));
                     }
                     if root_first {
                         let root = oracle_root(&model);
@@ -223,7 +240,7 @@ proptest! {
         lag in 1usize..4,
     ) {
         let mut model = Model::new();
-        let mut rows = MapRows::default();
+        let mut rows = Memory::default();
         let mut trie = Trie::<SlotValue>::empty();
         let mut unwritten = std::collections::VecDeque::new();
         for (now, changes) in (1..).zip(blocks) {
@@ -231,10 +248,7 @@ proptest! {
             let changed: Vec<_> = changes.iter().map(|(key, value)| (*key, value.map(SlotValue))).collect();
             trie.update(&changed, &rows).unwrap();
             for (key, value) in changes {
-                match value {
-                    Some(value) => model.insert(key, value),
-                    None => model.remove(&key),
-                };
+                set(&mut model, key, value);
             }
             let (root, changes) = trie.commit(Changes::default());
             prop_assert_eq!(root, oracle_root(&model));
@@ -332,7 +346,7 @@ proptest! {
             1..6,
         ),
     ) {
-        let rows = MapRows::default();
+        let rows = Memory::default();
         let mut model = BTreeMap::<B256, AccountLeaf>::new();
         let (mut trie, mut expected) = (Trie::<AccountLeaf>::empty(), Trie::<AccountLeaf>::empty());
         for block in blocks {
@@ -345,10 +359,7 @@ proptest! {
                 let root = storage_root.unwrap_or(before);
                 let leaf = account.map(|account| AccountLeaf::new(&account, root));
                 leaves.push((key, leaf));
-                match leaf {
-                    Some(leaf) => model.insert(key, leaf),
-                    None => model.remove(&key),
-                };
+                set(&mut model, key, leaf);
             }
             trie.update(&changes, &rows).unwrap();
             expected.update(&leaves, &rows).unwrap();
@@ -372,7 +383,7 @@ proptest! {
 #[test]
 fn large_batches_are_hashed_in_parallel_to_the_same_root() {
     let mut model = Model::new();
-    let mut rows = MapRows::default();
+    let mut rows = Memory::default();
     let mut trie = Trie::<SlotValue>::empty();
     for block in 0u64..5 {
         trie.set_block(block as u32);
@@ -389,10 +400,7 @@ fn large_batches_are_hashed_in_parallel_to_the_same_root() {
         changes.sort_by_key(|(key, _)| *key);
         changes.dedup_by_key(|(key, _)| *key);
         for (key, value) in &changes {
-            match value {
-                Some(value) => model.insert(*key, *value),
-                None => model.remove(key),
-            };
+            set(&mut model, *key, *value);
         }
         let changes: Vec<_> = changes.into_iter().map(|(k, v)| (k, v.map(SlotValue))).collect();
         trie.update(&changes, &rows).unwrap();
@@ -419,7 +427,7 @@ fn reads_touch_the_nodes_on_their_paths() {
         .collect();
     let (root, rows) = built(&model);
     let (read, other) = (key(0x11, 0x01), key(0x22, 0x01));
-    let reads: [fn(&mut Trie<SlotValue>, &B256, &MapRows); 3] = [
+    let reads: [fn(&mut Trie<SlotValue>, &B256, &Memory); 3] = [
         |trie, key, rows| assert!(trie.get(key, rows).unwrap().is_some()),
         |trie, key, _| assert!(trie.known(key).is_some()),
         |trie, key, _| assert_eq!(trie.missing(key), None),
@@ -455,11 +463,9 @@ fn values_of_every_length_come_back() {
     for len in [0usize, 1, 127, 128, 129, 255, 256, 300, 5_000, 0x7fff] {
         let leaves: Vec<_> =
             (1u8..4).map(|i| (B256::repeat_byte(i * 0x11), Blob(vec![i; len]))).collect();
-        let mut builder = SortedBuilder::new(Changes::default());
+        let mut builder = SortedBuilder::new(Memory::default());
         leaves.iter().for_each(|(key, value)| builder.add(*key, value.clone()));
-        let (root, changes) = builder.finish();
-        let mut rows = MapRows::default();
-        rows.apply(changes);
+        let (root, rows) = builder.finish();
         let mut trie = Trie::<Blob>::stored(root);
         for (key, value) in &leaves {
             assert_eq!(trie.get(key, &rows).unwrap(), Some(value));

@@ -4,40 +4,15 @@
 
 mod given;
 
+pub(super) use crate::tests::Memory;
+
 use super::{CowTrie, Keep, hash_of_row, node::rlp_node, row};
-use crate::{Nibbles, RowSink, RowSource, SlotValue, Trie, TrieError, codec::path_of, verify_key};
+use crate::{
+    Nibbles, RowSink, RowSource, SlotValue, Trie, TrieError, codec::path_of, tests::set, verify_key,
+};
 use alloy_primitives::{B256, U256, keccak256};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, ops::ControlFlow};
-
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Memory(BTreeMap<Nibbles, Vec<u8>>);
-
-impl RowSource for Memory {
-    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
-        let row = self.0.get(path);
-        out.extend_from_slice(row.map_or(&[], |row| row));
-        Ok(row.is_some())
-    }
-}
-
-impl RowSink for Memory {
-    fn split(&self) -> Self {
-        Self::default()
-    }
-    fn join(&mut self, other: Self) {
-        self.0.extend(other.0);
-    }
-    fn put(&mut self, path: &Nibbles, rlp: &[u8]) {
-        self.0.insert(*path, rlp.to_vec());
-    }
-    fn delete(&mut self, path: &Nibbles) {
-        self.0.remove(path);
-    }
-    fn delete_all(&mut self) {
-        self.0.clear();
-    }
-}
 
 /// Rows by path, and by the hash of the node that they hold.
 type Named = BTreeMap<(Nibbles, B256), Vec<u8>>;
@@ -201,10 +176,7 @@ proptest! {
             arena.update(&changes, &Memory::default()).unwrap();
             head.update(&changes, &rows, now, &mut gone).unwrap();
             for (key, value) in changes {
-                match value {
-                    Some(value) => state.insert(key, value),
-                    None => state.remove(&key),
-                };
+                set(&mut state, key, value);
             }
             prop_assert_eq!(head.root(), arena.root());
             // Nodes that no kept version holds are changed in place.
