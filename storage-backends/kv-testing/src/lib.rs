@@ -29,7 +29,7 @@ pub use wrapped::Wrapped;
 #[doc(hidden)]
 pub use polytrie_kv as kv;
 
-use polytrie_kv::{Batch, Entry, KeyRange, Read, Table};
+use polytrie_kv::{Batch, Entry, KeyRange, Read, Store, Table};
 use std::ops::ControlFlow;
 
 /// Reads all entries of a range, in its order.
@@ -46,6 +46,20 @@ pub fn entries(reader: &(impl Read + ?Sized), table: Table, range: KeyRange<'_>)
         })
         .expect("scan");
     entries
+}
+
+/// Sets a row of a store, or removes it.
+///
+/// # Panics
+///
+/// If writing fails.
+pub fn set_row(store: &Store, table: Table, key: &[u8], value: Option<&[u8]>) {
+    let mut batch = Batch::new();
+    match value {
+        Some(value) => batch.put(table, key, value),
+        None => batch.delete(table, key),
+    }
+    store.write(batch).expect("write");
 }
 
 /// Returns a batch that puts rows into the first of the [`TABLES`].

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use alloy_primitives::{Address, B256, U256};
-use polytrie_kv::{Batch, Engine, KeyRange, MemoryEngine, Read, Store, StoreOptions, Table};
-use polytrie_kv_testing::{BeforeReads, entries};
+use polytrie_kv::{Engine, KeyRange, MemoryEngine, Read, Store, StoreOptions, Table};
+use polytrie_kv_testing::{BeforeReads, entries, set_row};
 use polytrie_mpt::{MptLayer, MptOptions, verify};
 use polytrie_state::{
     Access, Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer,
@@ -156,11 +156,9 @@ fn a_read_that_fails_midway_counts_what_it_loaded() {
     let nibble = |slot: u64| hash_slot(&U256::from(slot)).0[0] >> 4;
     let mut key = hash_address(&address(0)).to_vec();
     key.push(nibble(0));
-    let mut batch = Batch::new();
     let storage = MptLayer::TABLES[1];
     assert!(store.snapshot().get(storage, &key).unwrap().is_some(), "a node below the root");
-    batch.put(storage, &key, b"damaged");
-    store.write(batch).unwrap();
+    set_row(&store, storage, &key, Some(b"damaged"));
     let parent = BlockRef { number: 1, hash: B256::ZERO };
     let session = Session::begin(&*layer, parent);
     let error = session.unwrap().slot(&address(0), &U256::ZERO).unwrap_err();
@@ -193,9 +191,7 @@ fn a_listing_notices_each_missing_row() {
     assert!(rows.len() > 20, "{} rows", rows.len());
     // The first row is the root. A trie without it has no slots.
     for (key, value) in &rows[1..] {
-        let mut batch = Batch::new();
-        batch.delete(storage, key);
-        store.write(batch).unwrap();
+        set_row(&store, storage, key, None);
         let error = slots_from(&layer, B256::ZERO).unwrap_err();
         assert!(matches!(error, StateError::Corrupt(_)), "{error}");
         for from in [100, 200, 399] {
@@ -204,9 +200,7 @@ fn a_listing_notices_each_missing_row() {
                 assert_eq!(&found[..], &all[from..]);
             }
         }
-        let mut batch = Batch::new();
-        batch.put(storage, key, value);
-        store.write(batch).unwrap();
+        set_row(&store, storage, key, Some(value));
     }
 }
 

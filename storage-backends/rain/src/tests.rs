@@ -11,10 +11,8 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, U256};
 use parking_lot::Mutex;
-use polytrie_kv::{
-    Batch, KeyRange, KvError, MemoryEngine, Op, Read, Store, StoreOptions, Table, Visit,
-};
-use polytrie_kv_testing::{Remote, Requests};
+use polytrie_kv::{KeyRange, KvError, MemoryEngine, Op, Read, Store, StoreOptions, Table, Visit};
+use polytrie_kv_testing::{Remote, Requests, set_row};
 use polytrie_state::{
     Access, Account, AccountChange, Bags, BlockRef, Commitment, GenesisAccount, GenesisSlots,
     PastWitnesses, Prove, Session, StateError, StateLayer, StateReader, Touched, TxWrites,
@@ -387,12 +385,7 @@ fn an_opening_finds_damaged_nodes() {
     let (first, second) = (hash[0] >> 4, hash[0] & 0x0f);
     let beside = store.get(ACCOUNT_NODES, &[first, second ^ 1]).unwrap().unwrap();
     for (row, said) in [(Some(beside), "not what its parent refers to"), (None, "has no node")] {
-        let mut batch = Batch::new();
-        match row {
-            Some(row) => batch.put(ACCOUNT_NODES, &[first, second], &row),
-            None => batch.delete(ACCOUNT_NODES, &[first, second]),
-        }
-        store.write(batch).unwrap();
+        set_row(&store, ACCOUNT_NODES, &[first, second], row.as_deref());
         let options = RainOptions { verify: true, ..RainOptions::default() };
         let opened = RainLayer::open(store.clone(), options).unwrap();
         let Err(StateError::Corrupt(reason)) = opened.reader() else { panic!("{said}") };

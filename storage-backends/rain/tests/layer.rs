@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use alloy_primitives::Address;
-use polytrie_kv::{Batch, KeyRange, Store, Table};
+use polytrie_kv::{KeyRange, Store, Table};
+use polytrie_kv_testing::{entries, set_row};
 use polytrie_rain::{RainLayer, RainOptions, verify};
 use polytrie_state::{Account, AccountChange, CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
@@ -80,16 +81,12 @@ fn a_lost_row_of_the_log_is_noticed() {
     }
     drop(layer);
     let log = RainLayer::TABLES.iter().find(|table| table.name == "RainLog").unwrap();
-    let rows = polytrie_kv_testing::entries(&store, *log, KeyRange::ALL);
+    let rows = entries(&store, *log, KeyRange::ALL);
     assert_eq!(rows.len(), 3);
     for (key, value) in rows {
-        let mut batch = Batch::new();
-        batch.delete(*log, &key);
-        store.write(batch).unwrap();
+        set_row(&store, *log, &key, None);
         assert_ne!(open().check(&mut |_| {}).unwrap().problems, Vec::<String>::new());
-        let mut batch = Batch::new();
-        batch.put(*log, &key, &value);
-        store.write(batch).unwrap();
+        set_row(&store, *log, &key, Some(&value));
         assert_eq!(open().check(&mut |_| {}).unwrap().problems, Vec::<String>::new());
     }
 }

@@ -3,8 +3,8 @@
 use super::{Chain, account, address, destroyed, setup};
 use crate::{LvmtLayer, LvmtOptions, Proofs, WITNESSES, verify::join};
 use alloy_primitives::U256;
-use polytrie_kv::{Batch, KeyRange};
-use polytrie_kv_testing::entries;
+use polytrie_kv::KeyRange;
+use polytrie_kv_testing::{entries, set_row};
 use polytrie_state::{AccountChange, Proof, Prove, Prune, StateError, StateLayer};
 
 /// Returns blocks after which keys lie on several levels, some of them written often, and some removed.
@@ -246,11 +246,7 @@ fn a_damaged_node_is_no_proof() {
     for (key, row) in rows(&chain).into_iter().take(6) {
         let mut damaged = row.clone();
         damaged[20] ^= 1;
-        let write = |row: &[u8]| {
-            let mut batch = Batch::new();
-            batch.put(WITNESSES, &key, row);
-            chain.store.write(batch).unwrap();
-        };
+        let write = |row: &[u8]| set_row(&chain.store, WITNESSES, &key, Some(row));
         write(&damaged);
         for n in 0..40 {
             match chain.layer.prove(&address(n), &[]) {

@@ -3,7 +3,7 @@
 use super::suites::{Printed, Replica};
 use crate::{FlatStore, JOURNAL, META, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions};
 use polytrie_kv::{Batch, Durability, Engine, KeyRange, MemoryEngine, Store, StoreOptions};
-use polytrie_kv_testing::{Fault, FaultEngine, entries};
+use polytrie_kv_testing::{Fault, FaultEngine, entries, set_row};
 use polytrie_state::{StateError, StateLayer};
 use polytrie_testing::{
     History, Seed,
@@ -207,9 +207,7 @@ fn a_damaged_row_of_the_journal_is_found() {
             driver.layer().check(&mut |_| {}).expect("a check").problems.len()
         };
         assert_eq!(problems(&driver), 0);
-        let mut batch = Batch::new();
-        batch.put(JOURNAL, &2_u64.to_be_bytes(), &[0xff]);
-        driver.store().write(batch).expect("a write");
+        set_row(driver.store(), JOURNAL, &2_u64.to_be_bytes(), Some(&[0xff]));
         assert_eq!(problems(&driver), 1);
     }
 }

@@ -376,16 +376,6 @@ impl<'f> Driver<'f> {
         self.rows_of(WIPED_TABLE)
     }
 
-    /// Changes a piece, or removes it.
-    pub(super) fn set_wiped(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), StateError> {
-        let mut batch = Batch::new();
-        match value {
-            Some(value) => batch.put(WIPED_TABLE, key, value),
-            None => batch.delete(WIPED_TABLE, key),
-        }
-        Ok(self.store.write(batch)?)
-    }
-
     /// Returns all rows of a table.
     ///
     /// # Errors

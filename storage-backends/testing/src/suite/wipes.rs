@@ -7,8 +7,8 @@ use super::{
     sessions::finish,
 };
 use crate::{History, Oracle, Seed};
-use polytrie_kv_testing::{Fault, FaultEngine};
-use polytrie_state::{SLOTS_A_PIECE, StateError, UndoRecord, undo_writes_in_full};
+use polytrie_kv_testing::{Fault, FaultEngine, set_row};
+use polytrie_state::{SLOTS_A_PIECE, StateError, UndoRecord, WIPED_TABLE, undo_writes_in_full};
 use std::{ops::ControlFlow, sync::Arc};
 
 /// Checks that undo records remain small for any wipe, also if a block was discarded and run again; that they lead
@@ -126,7 +126,7 @@ pub fn damaged_pieces_are_refused(factory: &dyn LayerFactory) {
     let pieces = driver.wiped_rows().unwrap_or_else(|e| panic!("{e}"));
     for (_, key, value) in &pieces {
         for damaged in [None, Some([&value[..40], &[value[40] ^ 1], &value[41..]].concat())] {
-            driver.set_wiped(key, damaged.as_deref()).unwrap_or_else(|e| panic!("{e}"));
+            set_row(driver.store(), WIPED_TABLE, key, damaged.as_deref());
             let record = &driver.undo_rows().unwrap_or_else(|e| panic!("{e}"))[1].2;
             let read = undo_writes_in_full(&**driver.layer(), record, driver.store());
             assert!(damaged.is_none() || read.is_err(), "a damaged piece was read");
@@ -139,7 +139,7 @@ pub fn damaged_pieces_are_refused(factory: &dyn LayerFactory) {
                 assert!(driver.undo().is_err(), "a damaged piece was taken");
                 assert_state(&driver, &history.states[2], &"a damaged piece");
             }
-            driver.set_wiped(key, Some(value)).unwrap_or_else(|e| panic!("{e}"));
+            set_row(driver.store(), WIPED_TABLE, key, Some(value));
         }
     }
     driver.undo().unwrap_or_else(|e| panic!("{e}"));

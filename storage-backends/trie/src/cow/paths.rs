@@ -166,7 +166,7 @@ mod tests {
     };
     use alloy_primitives::{U256, keccak256};
     use polytrie_kv::{Batch, KeyRange, KvError, Store, Table, Values, Visit};
-    use polytrie_kv_testing::Requests;
+    use polytrie_kv_testing::{Requests, set_row};
 
     const ACCOUNTS: Table = Table::new(1, "Accounts", 64);
     const STORAGE: Table = Table::new(2, "Storage", 96);
@@ -307,9 +307,7 @@ mod tests {
     #[test]
     fn a_row_that_is_lost_is_noticed() {
         let (whole, store) = stored();
-        let mut batch = Batch::new();
-        batch.delete(ACCOUNTS, &[4]);
-        store.inner.0.write(batch).unwrap();
+        set_row(&store.inner.0, ACCOUNTS, &[4], None);
         let tries = [(None, CowTrie::<SlotValue>::stored(whole.root()))];
         let (keys, rows_of) = (asked(), |owner| TABLES.rows_of(&store, owner));
         let loaded = TABLES.load_paths(&store, ways(&tries, &keys), rows_of, 2);

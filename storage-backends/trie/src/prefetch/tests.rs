@@ -8,6 +8,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Store, Table};
+use polytrie_kv_testing::set_row;
 use polytrie_state::ahead::Readers;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -132,9 +133,7 @@ proptest! {
 fn a_damaged_row_is_left_to_the_trie() {
     let keys: Model = (1..9u8).map(|n| (B256::repeat_byte(n * 0x11), U256::from(n))).collect();
     let (root, store) = stored(&keys);
-    let mut batch = Batch::new();
-    batch.put(ACCOUNTS, &[], b"\x00damage");
-    store.write(batch).unwrap();
+    set_row(&store, ACCOUNTS, &[], Some(b"\x00damage"));
     let mut ahead = prefetcher(&store, 2);
     keys.keys().for_each(|key| assert!(ahead.want(None, *key, 0)));
     ahead.wait().unwrap();
