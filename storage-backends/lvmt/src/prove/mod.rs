@@ -11,7 +11,7 @@ mod vector;
 pub(crate) use vector::{entries, no_tables};
 
 use crate::{
-    NAME, Proofs,
+    ENTRIES, NAME, Proofs,
     account::AccountState,
     kept::{self, Share},
     key::Key,
@@ -173,7 +173,9 @@ impl Prover<'_> {
         let owners = if level == 0 {
             Vec::new()
         } else {
-            resolve::owners(store, height, level, &entry_row_key(height, level, position))?
+            let entry = entry_row_key(height, level, position);
+            let row = store.get(ENTRIES, &entry)?.unwrap_or_default();
+            resolve::owners(store, height, level, &entry, &row)?
         };
         let opened = self.witness.trees.get(&path).and_then(|tree| tree.entries.get(&index));
         if opened.is_some() {

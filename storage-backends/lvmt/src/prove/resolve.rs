@@ -1,10 +1,10 @@
 //! The resolution of short references in an entry's row to keys.
 
 use crate::{
-    ACCOUNTS, ENTRIES, SLOTS,
+    ACCOUNTS, SLOTS,
     allocation::{Reference, references},
     key::{Key, slot_row},
-    path::{RowKey, entry_row_key},
+    path::entry_row_key,
     record::KeyRecord,
 };
 use alloy_primitives::B256;
@@ -12,19 +12,9 @@ use polytrie_kv::{KeyRange, Read, Table, prefix_end};
 use polytrie_state::{Result, corrupt, scan};
 use std::ops::ControlFlow;
 
-/// Returns the keys that have the slots of an entry, in order, with their records.
+/// Returns the keys that have the slots of an entry, in order, with their records. The entry is given by the key of its
+/// row and the row.
 pub(crate) fn owners(
-    store: &dyn Read,
-    height: u8,
-    level: u8,
-    entry: &RowKey,
-) -> Result<Vec<(Key, KeyRecord)>> {
-    let row = store.get(ENTRIES, entry)?.unwrap_or_default();
-    owners_in_row(store, height, level, entry, &row)
-}
-
-/// Returns the owners of an entry, given its row.
-pub(crate) fn owners_in_row(
     store: &dyn Read,
     height: u8,
     level: u8,

@@ -1,6 +1,6 @@
 //! The vectors that trees commit to, read from the versions in the rows.
 
-use super::{Source, resolve::owners_in_row};
+use super::{Source, resolve::owners};
 use crate::{
     ENTRIES, TREES,
     path::{Path, entry_index},
@@ -44,7 +44,7 @@ pub(crate) fn entries(store: &dyn Read, height: u8, path: &Path) -> Result<Vec<E
     })?;
     for (index, key, row) in rows {
         let versions = entries.entry(index).or_insert([0; SLOTS]);
-        let owners = owners_in_row(store, height, path.level, &key, &row)?;
+        let owners = owners(store, height, path.level, &key, &row)?;
         for (slot, (_, record)) in (1..).zip(owners) {
             versions[slot] = record.version;
         }
