@@ -192,6 +192,6 @@ impl LayerSession for LvmtSession {
             (batch, undo, Some(update))
         };
         write_codes(&mut batch, writes.codes());
-        LvmtChange::finish(self.proposal, update, Before::KeyRecord(undo.clone()), batch, undo)
+        LvmtChange::finish(self.proposal, update, Before::Record(undo.clone()), batch, undo)
     }
 }

@@ -94,7 +94,7 @@ impl HeadChange for LvmtChange {
 pub(crate) enum Before {
     /// The block's undo record. A snapshot would cost time in every block: the store keeps a second version of each
     /// row that is overwritten under a snapshot.
-    KeyRecord(Vec<u8>),
+    Record(Vec<u8>),
     Snapshot(Snapshot),
 }
 
@@ -140,7 +140,7 @@ impl LvmtCore {
         let snapshot = match &*before {
             None => self.store.snapshot(),
             Some(Before::Snapshot(snapshot)) => snapshot.clone(),
-            Some(Before::KeyRecord(record)) => {
+            Some(Before::Record(record)) => {
                 let fork = self.store.fork()?;
                 let undo = Undo::read(record)?;
                 let mut batch = old_rows(&undo);
