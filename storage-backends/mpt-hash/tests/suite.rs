@@ -2,7 +2,7 @@
 
 use polytrie_kv::{Store, Table};
 use polytrie_mpt_hash::{Cached, MptHashLayer, MptHashOptions, Pruning, verify};
-use polytrie_state::{CommitmentKind, StateError, StateLayer};
+use polytrie_state::{StateError, StateLayer};
 use polytrie_testing::suite::{self, LayerFactory, Scrub, Verifier};
 use std::sync::Arc;
 
@@ -22,10 +22,6 @@ impl LayerFactory for MptHash {
 
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
         Ok(MptHashLayer::open(store, self.0)?)
-    }
-
-    fn kind(&self) -> CommitmentKind {
-        CommitmentKind::StateRoot
     }
 
     fn state_decides_rows(&self) -> bool {

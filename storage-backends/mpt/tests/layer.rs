@@ -7,8 +7,8 @@ use polytrie_kv::{Engine, KeyRange, MemoryEngine, Read, Store, StoreOptions, Tab
 use polytrie_kv_testing::{BeforeReads, entries, set_row};
 use polytrie_mpt::{MptLayer, MptOptions, verify};
 use polytrie_state::{
-    Access, Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer,
-    hash_address, hash_slot,
+    Access, Account, AccountChange, BlockRef, Session, StateError, StateLayer, hash_address,
+    hash_slot,
 };
 use polytrie_testing::{
     layer_suite,
@@ -33,10 +33,6 @@ impl LayerFactory for Mpt {
 
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
         Ok(MptLayer::open(store, self.0)?)
-    }
-
-    fn kind(&self) -> CommitmentKind {
-        CommitmentKind::StateRoot
     }
 
     fn verifier(&self) -> Option<Verifier> {

@@ -6,7 +6,7 @@ use alloy_primitives::Address;
 use polytrie_kv::{KeyRange, Store, Table};
 use polytrie_kv_testing::{entries, set_row};
 use polytrie_rain::{RainLayer, RainOptions, verify};
-use polytrie_state::{Account, AccountChange, CommitmentKind, StateError, StateLayer};
+use polytrie_state::{Account, AccountChange, StateError, StateLayer};
 use polytrie_testing::{
     layer_suite,
     suite::{self, LayerFactory, Verifier, finished},
@@ -23,10 +23,6 @@ impl LayerFactory for Rain {
 
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
         Ok(RainLayer::open(store, self.0)?)
-    }
-
-    fn kind(&self) -> CommitmentKind {
-        CommitmentKind::StateRoot
     }
 
     fn state_decides_rows(&self) -> bool {

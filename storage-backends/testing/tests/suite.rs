@@ -1,7 +1,7 @@
 //! Runs the suite on the oracle itself: if it fails, one of the two is wrong.
 
 use polytrie_kv::{Store, Table};
-use polytrie_state::{CommitmentKind, StateError, StateLayer};
+use polytrie_state::{StateError, StateLayer};
 use polytrie_testing::{
     OracleLayer, layer_suite,
     suite::{LayerFactory, Verifier},
@@ -19,10 +19,6 @@ impl LayerFactory for Oracle {
 
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
         Ok(OracleLayer::open(store)?)
-    }
-
-    fn kind(&self) -> CommitmentKind {
-        CommitmentKind::StateRoot
     }
 
     fn verifier(&self) -> Option<Verifier> {

@@ -3,9 +3,8 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Batch, Op, Store, Table};
 use polytrie_state::{
-    Access, Account, BlockRef, CheckReport, Commitment, CommitmentKind, Fork, GenesisAccounts,
-    LayerSession, Outcome, Proof, ProofError, StateError, StateLayer, StateReader, Unaccepted,
-    Wants, WriteSet,
+    Access, Account, BlockRef, CheckReport, Commitment, Fork, GenesisAccounts, LayerSession,
+    Outcome, Proof, ProofError, StateError, StateLayer, StateReader, Unaccepted, Wants, WriteSet,
 };
 use polytrie_testing::{
     AlterLayer, AlterSession, AlteredLayer, AlteredSession, OracleLayer,
@@ -49,10 +48,6 @@ impl LayerFactory for Broken {
         let inner = OracleLayer::open(store.clone())?;
         let first = inner.commitment();
         Ok(Arc::new(AlteredLayer::new(inner, Change { mistake: self.0, store, first })))
-    }
-
-    fn kind(&self) -> CommitmentKind {
-        CommitmentKind::StateRoot
     }
 
     fn verifier(&self) -> Option<Verifier> {

@@ -44,10 +44,6 @@ impl LayerFactory for Apart {
         }
         Ok(ReplicaLayer::open(store, ReplicaOptions { flat, ..Replica::default().0 })?)
     }
-
-    fn kind(&self) -> polytrie_state::CommitmentKind {
-        polytrie_state::CommitmentKind::StateRoot
-    }
 }
 
 /// The process ends at every write of the main store, before it or after it: that is, between the two stores and

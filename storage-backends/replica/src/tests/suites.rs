@@ -4,7 +4,7 @@ use super::Trouble;
 use crate::{PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions, verify};
 use polytrie_kv::{Store, Table};
 use polytrie_mpt_hash::MptHashOptions;
-use polytrie_state::{CommitmentKind, StateError, StateLayer};
+use polytrie_state::{StateError, StateLayer};
 use polytrie_testing::suite::{self, LayerFactory, Verifier};
 use std::sync::Arc;
 
@@ -42,10 +42,6 @@ impl LayerFactory for Replica {
 
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
         Ok(ReplicaLayer::open(store, self.0.clone())?)
-    }
-
-    fn kind(&self) -> CommitmentKind {
-        CommitmentKind::StateRoot
     }
 
     fn verifier(&self) -> Option<Verifier> {
@@ -117,10 +113,6 @@ impl LayerFactory for Printed {
 
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
         Ok(PaperLayer::open(store, self.0.clone())?)
-    }
-
-    fn kind(&self) -> CommitmentKind {
-        CommitmentKind::StateRoot
     }
 
     fn verifier(&self) -> Option<Verifier> {

@@ -88,8 +88,10 @@ pub trait LayerFactory: Debug + Sync {
     /// If the store fails, or its rows are damaged.
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError>;
 
-    /// Returns the kind of its commitments; a [`CommitmentKind::StateRoot`] is compared with the oracle's.
-    fn kind(&self) -> CommitmentKind;
+    /// Returns the kind of its commitments: by default [`CommitmentKind::StateRoot`], which is compared with the oracle's.
+    fn kind(&self) -> CommitmentKind {
+        CommitmentKind::StateRoot
+    }
 
     /// Whether commitment and rows depend on the state alone. If not, they depend on the blocks that led to it, and
     /// are compared with those of a run of the same blocks.
