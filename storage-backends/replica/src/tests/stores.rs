@@ -7,6 +7,7 @@ use polytrie_kv_testing::{Fault, FaultEngine, entries, set_row};
 use polytrie_state::{StateError, StateLayer};
 use polytrie_testing::{
     History, Seed,
+    follow::{assert_clean, problems},
     suite::{Driver, LayerFactory, STORE_IN_STEP, assert_state},
 };
 use std::sync::Arc;
@@ -179,8 +180,7 @@ fn a_flat_store_that_is_not_on_the_journal_is_made_anew() {
             let mut driver =
                 Driver::open_on(&factory, main.clone(), &STORE_IN_STEP).expect("opens");
             assert_state(&driver, &history.states[head], &"made anew");
-            let report = driver.layer().check(&mut |_| {}).expect("a check");
-            assert_eq!(report.problems, Vec::<String>::new());
+            assert_clean(&driver, "made anew");
             driver.undo().expect("a step back");
             assert_state(&driver, &history.states[head - 1], &"a step back");
         }
@@ -199,12 +199,9 @@ fn a_damaged_row_of_the_journal_is_found() {
         for block in &history.blocks {
             driver.run(block).expect("a block");
         }
-        let problems = |driver: &Driver<'_>| {
-            driver.layer().check(&mut |_| {}).expect("a check").problems.len()
-        };
-        assert_eq!(problems(&driver), 0);
+        assert_clean(&driver, "as it was written");
         set_row(driver.store(), JOURNAL, &2_u64.to_be_bytes(), Some(&[0xff]));
-        assert_eq!(problems(&driver), 1);
+        assert_eq!(problems(&driver).len(), 1);
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     Driver, Ground, LayerFactory, STORE_IN_STEP,
     compare::{assert_reads, assert_state},
 };
-use crate::{History, Seed};
+use crate::{Block, History, Seed};
 use alloy_primitives::{Address, B256, keccak256};
 use polytrie_kv::{EngineReads, MemoryEngine, StoreOptions};
 use polytrie_kv_testing::{KeepsRows, Made, Remote, Requests};
@@ -132,14 +132,9 @@ pub fn a_block_ends_with_few_requests(factory: &dyn LayerFactory, most: usize) {
     let (ground, made) = other_machines();
     let driver = loaded(factory, &history, &ground);
     let mut session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
-    let created = (0..50u64).map(|n| AccountChange {
-        address: Address::from_word(keccak256(n.to_be_bytes())),
-        account: Some(Account { nonce: 1, ..Account::default() }),
-        wiped: false,
-        code: None,
-        slots: Vec::new(),
-    });
-    let writes = TxWrites { accounts: created.collect() };
+    let account = Account { nonce: 1, ..Account::default() };
+    let created = (0..50u64).map(|n| Address::from_word(keccak256(n.to_be_bytes())));
+    let writes = TxWrites { accounts: created.map(|address| change(address, account)).collect() };
     session.apply(&writes).unwrap_or_else(|e| panic!("{e}"));
     let before = made.all();
     drop(session.finish().unwrap_or_else(|e| panic!("{e}")));
@@ -154,21 +149,12 @@ pub fn a_block_is_undone_with_few_requests(factory: &dyn LayerFactory, most: usi
     let (ground, made) = other_machines();
     let mut driver = loaded(factory, &history, &ground);
     let expected = driver.layer().commitment();
-    let changed = history.genesis.accounts.iter().filter_map(|change| {
-        let account = change.account?;
-        Some(AccountChange {
-            address: change.address,
-            account: Some(Account { nonce: account.nonce ^ (1 << 40), ..account }),
-            wiped: false,
-            code: None,
-            slots: Vec::new(),
-        })
+    let changed = history.genesis.accounts.iter().filter_map(|old| {
+        let account = old.account?;
+        Some(change(old.address, Account { nonce: account.nonce ^ (1 << 40), ..account }))
     });
-    let accounts = changed.take(50).collect();
-    let mut session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
-    session.apply(&TxWrites { accounts }).unwrap_or_else(|e| panic!("{e}"));
-    let finished = session.finish().unwrap_or_else(|e| panic!("{e}"));
-    driver.commit(finished).unwrap_or_else(|e| panic!("{e}"));
+    let txs = vec![TxWrites { accounts: changed.take(50).collect() }];
+    driver.run(&Block { label: String::new(), txs }).unwrap_or_else(|e| panic!("{e}"));
     let mut driver = driver.reopen(&ground).unwrap_or_else(|e| panic!("{e}"));
     // Some layers read their head when it is asked for.
     drop(driver.layer().reader().unwrap_or_else(|e| panic!("{e}")));
@@ -177,6 +163,11 @@ pub fn a_block_is_undone_with_few_requests(factory: &dyn LayerFactory, most: usi
     let requests = made.all() - before;
     assert_eq!(undone, expected);
     assert!(requests <= most, "{requests} requests");
+}
+
+fn change(address: Address, account: Account) -> AccountChange {
+    let (account, slots) = (Some(account), Vec::new());
+    AccountChange { address, account, wiped: false, code: None, slots }
 }
 
 /// Creates an engine in memory whose recently read rows the store keeps.
