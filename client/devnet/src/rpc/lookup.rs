@@ -305,8 +305,7 @@ impl Rpc {
             rules: self.rules_under(header, merged, block),
             request,
             block,
-            gas_cap: Some(self.limits.gas_cap),
-            commit: false,
+            gas_cap: self.limits.gas_cap,
         }
     }
 

@@ -7,11 +7,10 @@ use super::{
 use crate::executor::InternalError;
 use alloy_consensus::Header;
 use alloy_evm::{Evm, EvmEnv};
-use alloy_primitives::{Address, Bytes, Log};
+use alloy_primitives::{Bytes, Log};
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use polytrie_chainspec::Rules;
 use revm::{
-    DatabaseCommit,
     context::TxEnv,
     context_interface::result::{ExecutionResult, HaltReason, ResultAndState},
 };
@@ -29,10 +28,8 @@ pub struct CallRequest<'a> {
     pub request: TransactionRequest,
     /// Fields of the environment that the caller overrides.
     pub block: Option<&'a BlockOverrides>,
-    /// Greatest gas limit of the call; `None` for 50,000,000.
-    pub gas_cap: Option<u64>,
-    /// Whether its changes stay in the sandbox.
-    pub commit: bool,
+    /// Greatest gas limit of the call, which a call without a limit gets.
+    pub gas_cap: u64,
 }
 
 /// Result of a call.
@@ -52,8 +49,6 @@ pub struct CallOutcome {
     pub state_gas: u64,
     /// Logs of the call; empty unless it succeeded.
     pub logs: Vec<Log>,
-    /// Address of the contract that it created.
-    pub created: Option<Address>,
     /// Reason of the halt; `None` if it did not halt.
     pub halt: Option<String>,
     /// Whether it halted because it ran out of gas.
@@ -94,14 +89,10 @@ pub fn call<I: Observer>(
     call: CallRequest<'_>,
     observer: I,
 ) -> Result<(CallOutcome, I), CallError> {
-    let (rules, commit) = (call.rules, call.commit);
+    let rules = call.rules;
     let prepared = prepare_call(sandbox, call)?;
     let (ran, observer) = run(sandbox, &rules, prepared.env, prepared.tx, observer)?;
-    let outcome = outcome(ran.result);
-    if commit {
-        sandbox.commit(ran.state);
-    }
-    Ok((outcome, observer))
+    Ok((outcome(ran.result), observer))
 }
 
 /// Runs a transaction without keeping its changes.
@@ -136,7 +127,6 @@ pub(super) fn outcome(result: ExecutionResult) -> CallOutcome {
     let gas_spent = result.gas().total_gas_spent().max(gas_used);
     let regular_gas = result.gas().block_regular_gas_used();
     let state_gas = result.gas().block_state_gas_used();
-    let created = result.created_address();
     let (success, output, logs, halt) = match result {
         ExecutionResult::Success { output, logs, .. } => (true, output.into_data(), logs, None),
         ExecutionResult::Revert { output, .. } => (false, output, Vec::new(), None),
@@ -151,7 +141,6 @@ pub(super) fn outcome(result: ExecutionResult) -> CallOutcome {
         regular_gas,
         state_gas,
         logs,
-        created: created.filter(|_| success),
         halt: halt.map(|reason| halt_message(&reason)),
         out_of_gas,
     }

@@ -22,9 +22,6 @@ use revm::{
     state::AccountInfo,
 };
 
-/// Default gas limit of a call, and its greatest one, unless the node sets another limit.
-const DEFAULT_GAS: u64 = 50_000_000;
-
 /// Rules that a call must keep before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strictness {
@@ -44,7 +41,7 @@ pub(super) fn prepare_call(
     sandbox: &mut Sandbox,
     call: CallRequest<'_>,
 ) -> Result<Prepared, CallError> {
-    let CallRequest { header, rules, mut request, block, gas_cap, .. } = call;
+    let CallRequest { header, rules, mut request, block, gas_cap } = call;
     let coinbase = coinbase(&rules, header).map_err(|error| Refusal::new(error.to_string()))?;
     let mut env = environment(header, coinbase, &rules);
     // The header has no blob gas if only the overrides move the call past Cancun.
@@ -54,8 +51,7 @@ pub(super) fn prepare_call(
     }
     override_block(sandbox, &mut env, block);
     sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
-    let cap = gas_cap.unwrap_or(DEFAULT_GAS);
-    request.gas = Some(request.gas.unwrap_or(cap).min(cap));
+    request.gas = Some(request.gas.map_or(gas_cap, |gas| gas.min(gas_cap)));
     let has_blobs = request.blob_versioned_hashes.is_some();
     if has_blobs
         && request.max_fee_per_blob_gas.unwrap_or(0) == 0
