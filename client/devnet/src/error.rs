@@ -3,7 +3,6 @@
 use super::PoolError;
 use alloy_primitives::B256;
 use polytrie_chain::{BuildError, ChainError};
-use polytrie_consensus::TransactionError;
 use polytrie_kv::KvError;
 use polytrie_node::datadir::OpenError;
 use polytrie_state::StateError;
@@ -46,9 +45,6 @@ pub enum NodeError {
     /// The genesis for a reset of the chain cannot be read.
     #[error(transparent)]
     Genesis(OpenError),
-    /// The sender of a stored transaction cannot be recovered.
-    #[error(transparent)]
-    Sender(#[from] TransactionError),
     /// The requested block was reverted while the request ran.
     #[error("block {number} with the hash {hash} was taken back while the request ran; ask again")]
     TakenBack {

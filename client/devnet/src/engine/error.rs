@@ -35,9 +35,6 @@ pub enum EngineError {
         "the head that was chosen leaves the chain further back than blocks can be taken back (--history)"
     )]
     TooDeep,
-    /// The parameters cannot be decoded.
-    #[error("{0}")]
-    Params(String),
     /// The node failed or refused the operation.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -53,7 +50,6 @@ impl EngineError {
             Self::TooLarge { .. } => -38004,
             Self::Fork(_) => -38005,
             Self::TooDeep => -38006,
-            Self::Params(_) => -32602,
             Self::Node(_) => return None,
         })
     }

@@ -125,7 +125,6 @@ impl From<NodeError> for RpcError {
             NodeError::Build(BuildError::Refused(_)) => Self::server(error.to_string()),
             NodeError::Build(BuildError::Broken(error)) | NodeError::Chain(error) => error.into(),
             NodeError::Genesis(error) => Self::internal(&error),
-            NodeError::Sender(error) => Self::internal(&error),
             NodeError::Failed(error) => Self::internal(&error),
         }
     }
