@@ -99,14 +99,6 @@ struct Queue {
 }
 
 impl Queue {
-    /// Returns the transactions that can go into the next block, in the order of their nonces.
-    fn pending(&self) -> impl Iterator<Item = &Arc<PoolTransaction>> {
-        (self.next..)
-            .zip(&self.txs)
-            .take_while(|(nonce, (found, _))| nonce == *found)
-            .map(|(_, (_, tx))| tx)
-    }
-
     /// Returns the pending transactions from nonce `first` on.
     fn pending_from(&self, first: u64) -> Vec<Arc<PoolTransaction>> {
         match first < self.end {
@@ -202,11 +194,6 @@ impl Pool {
         self.senders.get(&tx.sender).is_some_and(|queue| tx.nonce() < queue.end)
     }
 
-    /// Whether any transaction can go into the next block, whatever its fees.
-    pub fn has_pending(&self) -> bool {
-        self.senders.values().any(|queue| queue.txs.contains_key(&queue.next))
-    }
-
     /// Whether the next transaction of any sender pays `fees`.
     pub fn has_next(&self, fees: BlockFees) -> bool {
         self.senders
@@ -227,9 +214,9 @@ impl Pool {
             if of.is_some_and(|of| of != sender) {
                 continue;
             }
-            let pending: Vec<_> = queue.pending().cloned().collect();
-            let queued: Vec<_> = queue.txs.values().skip(pending.len()).cloned().collect();
+            let (pending, queued) = (queue.txs.range(..queue.end), queue.txs.range(queue.end..));
             for (txs, map) in [(pending, &mut content.pending), (queued, &mut content.queued)] {
+                let txs: Vec<_> = txs.map(|(_, tx)| Arc::clone(tx)).collect();
                 if !txs.is_empty() {
                     map.insert(*sender, txs);
                 }
