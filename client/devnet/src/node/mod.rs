@@ -17,7 +17,6 @@ pub use ranges::{AccountParts, AccountRange, FoundAccount, RangeLimits, SlotRang
 pub use roots::Roots;
 
 pub(crate) use held::Held;
-use moved::MarksCell;
 pub(crate) use ranges::code_of;
 
 use super::{
@@ -88,8 +87,8 @@ pub struct Node {
     pub(super) making: Mutex<()>,
     /// Number of the last block that is known to be durable.
     durable: Mutex<u64>,
-    /// The safe and finalized blocks.
-    marks: MarksCell,
+    /// The blocks that a consensus layer named; `None` if none drives the node.
+    marks: Mutex<Option<Marks>>,
     /// The failure of the state layer or bug in this program after which the node cannot continue, if there was one.
     failed: Mutex<Option<NodeFailure>>,
     /// Whether the node logs its blocks and calls.
@@ -150,7 +149,7 @@ impl Node {
             pending: Mutex::default(),
             making: Mutex::default(),
             durable: Mutex::new(durable),
-            marks: MarksCell::new(options.is_driven),
+            marks: Mutex::new(options.is_driven.then(Marks::default)),
             failed: Mutex::default(),
             telling: AtomicBool::new(true),
             initial: settings,

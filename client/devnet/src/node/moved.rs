@@ -3,7 +3,6 @@
 use super::Node;
 use crate::{PoolTransaction, Result, View};
 use alloy_consensus::TxEnvelope;
-use parking_lot::Mutex;
 use polytrie_chain::Chain;
 use polytrie_state::WriteSet;
 use std::sync::Arc;
@@ -17,20 +16,10 @@ pub struct Marks {
     pub finalized: Option<u64>,
 }
 
-/// The marks of a node that a consensus layer drives; `None` without one.
-#[derive(Debug, Default)]
-pub(super) struct MarksCell(Mutex<Option<Marks>>);
-
-impl MarksCell {
-    pub(super) fn new(is_driven: bool) -> Self {
-        Self(Mutex::new(is_driven.then(Marks::default)))
-    }
-}
-
 impl Node {
     /// Sets those of the safe and finalized blocks that are named. The others stay.
     pub(crate) fn set_marks(&self, named: Marks) {
-        let mut marks = self.marks.0.lock();
+        let mut marks = self.marks.lock();
         let former = marks.unwrap_or_default();
         *marks = Some(Marks {
             safe: named.safe.or(former.safe),
@@ -40,13 +29,13 @@ impl Node {
 
     /// Returns the blocks that a consensus layer named; no blocks before its first call.
     pub(crate) fn named_marks(&self) -> Marks {
-        self.marks.0.lock().unwrap_or_default()
+        self.marks.lock().unwrap_or_default()
     }
 
     /// Returns the safe and finalized blocks. Without a consensus layer both are the last durable block, because only
     /// the user, or a failure before the flush, reverts blocks of such a chain.
     pub fn marks(&self) -> Marks {
-        let named = *self.marks.0.lock();
+        let named = *self.marks.lock();
         named.unwrap_or_else(|| {
             let durable = Some(self.durable());
             Marks { safe: durable, finalized: durable }
@@ -56,7 +45,7 @@ impl Node {
     /// Drops the marks above block `number`, after the blocks above it were reverted and before a view shows others in
     /// their place: these are neither named nor durable.
     pub(super) fn cut_marks(&self, number: u64) {
-        if let Some(marks) = &mut *self.marks.0.lock() {
+        if let Some(marks) = &mut *self.marks.lock() {
             marks.safe = marks.safe.filter(|safe| *safe <= number);
             marks.finalized = marks.finalized.filter(|finalized| *finalized <= number);
         }
