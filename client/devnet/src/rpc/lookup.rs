@@ -231,15 +231,11 @@ impl Rpc {
             let db = view.db().clone();
             return Ok(At { header, state, merged, pending: Some(pending), db });
         }
-        self.at_made(view, id)
-    }
-
-    /// Returns the state after a block of the chain; `pending` means the head.
-    fn at_made(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
         let number = self.known(view, id.unwrap_or_default())?;
         self.at_number(view, number)
     }
 
+    /// Returns the state after a block of the chain and its environment.
     pub(super) fn at_number(&self, view: &View, number: u64) -> RpcResult<At> {
         let (state, db) = (self.state_of(view, number)?, view.db().clone());
         let head = match number == view.head.number() {
