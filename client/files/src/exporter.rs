@@ -79,17 +79,17 @@ impl ArchiveExporter {
             Some(writer) => writer,
             None => self.open()?,
         };
-        let (next, is_full) = match &mut writer {
+        let is_full = match &mut writer {
             Writer::Era1(writer) => {
                 writer.push(block, &encode_receipts(receipts), total_difficulty)?;
-                (writer.next_number(), writer.is_full())
+                writer.is_full()
             }
             Writer::Ere(writer) => {
                 writer.push(block, &encode_slim_receipts(receipts), total_difficulty)?;
-                (writer.next_number(), writer.is_full())
+                writer.is_full()
             }
         };
-        self.next = next;
+        self.next += 1;
         if is_full {
             self.close(writer)?;
         } else {

@@ -49,11 +49,6 @@ impl Place {
         self.blocks == BLOCKS_PER_ERA
     }
 
-    /// Returns the number of the next block.
-    pub(crate) const fn next_number(&self) -> u64 {
-        self.start.saturating_add(self.blocks)
-    }
-
     /// Splits the next block into its parts, and checks that `receipts` is a list.
     pub(crate) fn take<'a>(
         &mut self,
@@ -63,7 +58,7 @@ impl Place {
         if self.is_full() {
             return Err(ExportError::Full { file: Arc::clone(&self.name) });
         }
-        let expected = self.next_number();
+        let expected = self.start.saturating_add(self.blocks);
         let (items, sealed) = Self::split(block, receipts).map_err(|error| ExportError::Block {
             file: Arc::clone(&self.name),
             number: expected,

@@ -44,11 +44,6 @@ impl<W: Write> Era1Writer<W> {
         self.place.is_full()
     }
 
-    /// Returns the number of the next block.
-    pub const fn next_number(&self) -> u64 {
-        self.place.next_number()
-    }
-
     /// Appends a block: its RLP, the RLP list of its receipts with blooms, and the total difficulty up to
     /// and including it.
     ///

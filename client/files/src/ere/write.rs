@@ -74,11 +74,6 @@ impl<W: Write> EreWriter<W> {
         self.place.is_full()
     }
 
-    /// Returns the number of the next block.
-    pub const fn next_number(&self) -> u64 {
-        self.place.next_number()
-    }
-
     /// Appends a block: its RLP, the RLP list of its receipts without blooms, and the total difficulty up to and
     /// including it, which after the merge is that of the last block before the merge.
     ///
