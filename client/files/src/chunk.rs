@@ -95,16 +95,20 @@ impl ChunkReader {
 
     fn failure(&self, error: io::Error) -> BlockFileErrorKind {
         let offset = self.offset + self.filled as u64;
-        let about_the_data = matches!(
-            error.kind(),
-            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
-        );
-        if self.gzip && about_the_data {
+        if self.gzip && is_about_data(&error) {
             BlockFileErrorKind::Gzip { offset, detail: error.to_string() }
         } else {
             BlockFileErrorKind::Read { offset, error }
         }
     }
+}
+
+/// Whether an error of a decompressor is about the data and not about reading it.
+pub(super) fn is_about_data(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+    )
 }
 
 #[cfg(test)]

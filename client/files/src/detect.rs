@@ -6,6 +6,9 @@ use super::{e2store::VERSION_MAGIC, error::BlockFileErrorKind};
 /// text.
 pub(super) const PEEK: usize = 512;
 
+/// First bytes of a gzip stream.
+pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];
+
 /// The byte order mark of UTF-8.
 pub(super) const MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -46,7 +49,7 @@ pub(super) fn detect(start: &[u8]) -> Result<Content, BlockFileErrorKind> {
     let Some(&first) = start.first() else {
         return Err(BlockFileErrorKind::Empty);
     };
-    if start.starts_with(&[0x1f, 0x8b]) {
+    if start.starts_with(GZIP) {
         return Ok(Content::Gzip);
     }
     if start.starts_with(&VERSION_MAGIC) {

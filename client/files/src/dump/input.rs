@@ -3,8 +3,8 @@
 use super::{DumpEnd, DumpError, DumpErrorKind};
 use crate::{
     ReadProgress,
-    chunk::ChunkReader,
-    detect::{self, MARK},
+    chunk::{ChunkReader, is_about_data},
+    detect::{self, GZIP, MARK},
     reader::{gunzip, input_name, open_counted},
 };
 use std::{
@@ -19,9 +19,6 @@ const BUFFER: usize = 256 << 10;
 /// Greatest number of bytes without a quotation mark: many times what the digits of any code take. A text is in memory as
 /// a whole.
 const MOST_TEXT: usize = 16 << 20;
-
-/// First bytes of a gzip stream.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A stream of text that counts its lines.
 pub(super) struct Input {
@@ -48,7 +45,7 @@ impl Input {
         let mut chunks = ChunkReader::new(stream, false);
         // An error here comes again at the next read, which returns it.
         let _ = chunks.fill(detect::PEEK);
-        let gzip = chunks.data().starts_with(&GZIP);
+        let gzip = chunks.data().starts_with(GZIP);
         let (start, rest) = chunks.into_parts();
         let stream: Box<dyn Read + Send> = match gzip {
             true => gunzip(start, rest),
@@ -114,11 +111,7 @@ impl Input {
 
     /// Returns the error of a stream that failed.
     pub(super) fn wrong(&self, error: io::Error) -> DumpError {
-        let about_the_data = matches!(
-            error.kind(),
-            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
-        );
-        let kind = match self.gzip && about_the_data {
+        let kind = match self.gzip && is_about_data(&error) {
             _ if error.kind() == io::ErrorKind::FileTooLarge => {
                 let what = format!("a text goes on after {MOST_TEXT} bytes");
                 DumpErrorKind::Content { line: self.line, what }
