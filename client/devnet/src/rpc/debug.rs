@@ -6,7 +6,7 @@ use super::{
     error::{RpcError, RpcResult},
     eth::{check_environment, raw_transaction},
     lookup::Found,
-    replay::{before_transaction, replay_all, replay_one, traced},
+    replay::{before_transaction, no_transaction, replay_all, replay_one, traced},
 };
 use crate::View;
 use alloy_eips::{BlockId, Encodable2718};
@@ -98,15 +98,11 @@ fn raw_receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Bytes>> {
 fn trace_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<Box<RawValue>> {
     let hash = args.hash()?;
     let options: GethDebugTracingOptions = args.optional()?.unwrap_or_default();
-    let view = rpc.node.view();
-    let (found, wanted) = rpc
-        .transaction(&view, &hash)?
-        .ok_or_else(|| RpcError::server(format!("transaction {hash} not found")))?;
-    let place = (found.header.hash(), wanted);
-    replay_one(rpc, &view, &found, wanted, |replay, tx, sender| {
+    let trace = replay_one(rpc, &hash, |replay, tx, sender, place| {
         let mut bytes = rpc.max_response;
         replay.trace(tx, sender, place, options, &mut bytes).map_err(traced)
-    })
+    })?;
+    trace.ok_or_else(|| no_transaction(&hash))
 }
 
 /// The trace of one transaction of a block.

@@ -7,28 +7,32 @@ use super::{
 };
 use crate::View;
 use alloy_consensus::{Header, Sealed, TxEnvelope};
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256};
 use polytrie_chain::executor::sandbox::{NoObserver, Replay, Sandbox, TraceError};
 
 /// Error code of an answer that is too large, the same as the server's.
 pub(super) const OVERSIZED: i32 = jsonrpsee::types::error::OVERSIZED_RESPONSE_CODE;
 
-/// Executes the transactions of a block before the one with index `wanted`, then that one with `run`.
+/// Executes the transaction with this hash with `run`, after those before it in its block. `run` also gets the hash of
+/// the block and the index of the transaction. `None` if the chain does not have the transaction.
 pub(super) fn replay_one<R>(
     rpc: &Rpc,
-    view: &View,
-    found: &Found,
-    wanted: usize,
-    run: impl FnOnce(&mut Replay<'_>, &TxEnvelope, Address) -> RpcResult<R>,
-) -> RpcResult<R> {
+    hash: &B256,
+    run: impl FnOnce(&mut Replay<'_>, &TxEnvelope, Address, (B256, usize)) -> RpcResult<R>,
+) -> RpcResult<Option<R>> {
+    let view = rpc.node.view();
+    let Some((found, index)) = rpc.transaction(&view, hash)? else { return Ok(None) };
     let transactions = &found.block.body.transactions;
-    let (Some(before), Some(tx)) = (transactions.get(..wanted), transactions.get(wanted)) else {
-        return Err(RpcError::internal(&"a transaction is not where it was found"));
-    };
-    let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rpc.rules_of(found))?;
+    let (before, tx) = (&transactions[..index], &transactions[index]);
+    let mut sandbox = parent_sandbox(rpc, &view, &found.header)?;
+    let mut replay = Replay::begin(&mut sandbox, &found.header, rpc.rules_of(&found))?;
     pass(&mut replay, before)?;
-    run(&mut replay, tx, convert::sender(tx)?)
+    run(&mut replay, tx, convert::sender(tx)?, (found.header.hash(), index)).map(Some)
+}
+
+/// Returns the error of a transaction that the chain does not have.
+pub(super) fn no_transaction(hash: &B256) -> RpcError {
+    RpcError::server(format!("transaction {hash} not found"))
 }
 
 /// Executes each transaction of a block with `run`.

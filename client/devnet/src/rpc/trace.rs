@@ -42,14 +42,10 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 type Traces = Vec<LocalizedTransactionTrace>;
 
 fn transaction_traces(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Traces>> {
-    let view = rpc.node.view();
-    let Some((found, wanted)) = rpc.transaction(&view, hash)? else { return Ok(None) };
-    let place = found.header.hash();
     let mut bytes = rpc.max_response;
-    replay_one(rpc, &view, &found, wanted, |replay, tx, sender| {
-        replay.parity_calls(tx, sender, (place, wanted), &mut bytes).map_err(traced)
+    replay_one(rpc, hash, |replay, tx, sender, place| {
+        replay.parity_calls(tx, sender, place, &mut bytes).map_err(traced)
     })
-    .map(Some)
 }
 
 /// `trace_get`: the trace at a place in the tree of calls. `["0x1", "0x0"]` is the first call within the second call
@@ -137,13 +133,10 @@ fn trace_filter(rpc: &Rpc, args: &mut Args) -> RpcResult<Traces> {
 fn replay_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TraceResults>> {
     let hash = args.hash()?;
     let types: TraceTypes = args.next()?;
-    let view = rpc.node.view();
-    let Some((found, wanted)) = rpc.transaction(&view, &hash)? else { return Ok(None) };
     let mut bytes = rpc.max_response;
-    replay_one(rpc, &view, &found, wanted, |replay, tx, sender| {
+    replay_one(rpc, &hash, |replay, tx, sender, _| {
         replay.parity_trace(tx, sender, &types, &mut bytes).map_err(traced)
     })
-    .map(Some)
 }
 
 fn replay_block(

@@ -8,7 +8,7 @@ use super::{
     convert::{self, gas_used},
     error::{RpcError, RpcResult},
     lookup::Found,
-    replay::{replay_all, replay_one, traced},
+    replay::{no_transaction, replay_all, replay_one, traced},
 };
 use crate::View;
 use alloy_consensus::Transaction;
@@ -166,14 +166,11 @@ fn without_logs(receipt: &mut Value) {
 /// Returns the calls of a transaction of the chain.
 fn frames(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Frame>> {
     let hash = args.hash()?;
-    let view = rpc.node.view();
-    let (found, wanted) = rpc
-        .transaction(&view, &hash)?
-        .ok_or_else(|| RpcError::server(format!("transaction {hash} not found")))?;
     let mut bytes = rpc.max_response;
-    replay_one(rpc, &view, &found, wanted, |replay, tx, sender| {
+    let frames = replay_one(rpc, &hash, |replay, tx, sender, _| {
         replay.frames(tx, sender, &mut bytes).map_err(traced)
-    })
+    })?;
+    frames.ok_or_else(|| no_transaction(&hash))
 }
 
 /// Returns the transfers of ether, the creations and the self-destructs inside a transaction.
