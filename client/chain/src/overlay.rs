@@ -56,13 +56,8 @@ impl Overlay {
     }
 
     /// Returns the number of changed accounts.
-    pub fn len(&self) -> usize {
+    pub(crate) fn changed(&self) -> usize {
         self.accounts.len()
-    }
-
-    /// Whether no account is changed.
-    pub fn is_empty(&self) -> bool {
-        self.accounts.is_empty()
     }
 }
 

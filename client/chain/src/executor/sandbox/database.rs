@@ -184,7 +184,7 @@ impl OverrideBlockHashes for Sandbox {
 
 impl fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sandbox").field("changed", &self.state.len()).finish_non_exhaustive()
+        f.debug_struct("Sandbox").field("changed", &self.state.changed()).finish_non_exhaustive()
     }
 }
 
