@@ -88,7 +88,6 @@ fn open(args: &EngineApiArgs) -> Result<DataDir, Failure> {
     options.chain.clone_from(&args.chain.chain);
     options.chain_options.undo_blocks = args.history;
     options.chain_options.log_slow_blocks = args.slow_block.least();
-    options.layer.executes = true;
     // A block that the consensus layer chooses is durable before the answer is sent.
     options.store.durability = Durability::EveryWrite;
     Ok(DataDir::open(&options, true)?)
