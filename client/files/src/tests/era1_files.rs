@@ -13,7 +13,7 @@ use super::{
         Format, RawBlock,
         e2store::{BLOCKS_PER_ERA, E2StoreProblem},
     },
-    all, encode, fixture, made_up_chain, read, record_at, records,
+    all, encode, fixture, made_up_chain, problem, read, record_at, records,
 };
 
 const FILES: [(&str, u64, Option<B256>); 3] = [
@@ -164,15 +164,6 @@ fn a_partial_era_reads_back() {
     let chain = encode(&made_up_chain(20));
     let blocks = read(small_file(20)).unwrap();
     assert!(blocks.iter().map(|block| &block.rlp[..]).eq(chain.iter().map(Vec::as_slice)));
-}
-
-/// Reads a file that must be refused, and returns its era1 problem.
-fn problem(file: Vec<u8>) -> E2StoreProblem {
-    let error = read(file).unwrap_err();
-    match *error.kind {
-        BlockFileErrorKind::E2Store(error) => error.problem,
-        other => panic!("{other}"),
-    }
 }
 
 #[test]

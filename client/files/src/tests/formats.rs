@@ -4,27 +4,21 @@
 
 use std::{
     fs,
-    io::{Cursor, Read, Write},
+    io::{Cursor, Read},
 };
 
 use alloy_primitives::{B256, b256, hex};
-use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use flate2::read::GzDecoder;
 
 use polytrie_consensus::decode::{decode_block, decode_header, decode_sealed_block};
 
 use super::{
     super::{BlockReader, Format, RlpWriter},
-    all, encode, fixture, made_up_chain, read,
+    all, encode, fixture, gzip, made_up_chain, read,
 };
 
 const FRONTIER_999: B256 =
     b256!("c31b362e591aa07faa977dbc492ae43cd47eef291920435153bbbf3acaf2fc2f");
-
-fn gzip(data: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(data).unwrap();
-    encoder.finish().unwrap()
-}
 
 /// Checks that each block builds on the one before it and encodes to the bytes that it was decoded
 /// from. Returns the hash of the last.

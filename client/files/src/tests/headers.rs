@@ -2,24 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{fs, io::Write};
+use std::fs;
 
-use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
 
-use super::{super::read_headers, made_up_chain};
-
-fn gzip(text: &str) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(text.as_bytes()).unwrap();
-    encoder.finish().unwrap()
-}
+use super::{super::read_headers, gzip, made_up_chain};
 
 /// Headers can be read from a pipe, whose bytes can be read only once.
 #[cfg(target_os = "linux")]
 #[test]
 fn they_come_through_a_pipe() {
-    use std::os::fd::AsRawFd;
+    use std::{io::Write, os::fd::AsRawFd};
 
     let chain = made_up_chain(3);
     let block = &chain[2];
@@ -27,7 +20,7 @@ fn they_come_through_a_pipe() {
     for bytes in [
         answer.clone().into_bytes(),
         format!("\u{feff}{answer}").into_bytes(),
-        gzip(&answer),
+        gzip(answer.as_bytes()),
         alloy_rlp::encode(block),
     ] {
         // The buffer of the pipe has room for all of the bytes.
@@ -45,7 +38,7 @@ fn they_come_through_a_pipe() {
 fn json_that_is_cut_off_is_no_failure_of_the_machine() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("header.json.gz");
-    let answer = json!({ "result": made_up_chain(3)[2].header }).to_string();
+    let answer = json!({ "result": made_up_chain(3)[2].header }).to_string().into_bytes();
     let whole = gzip(&answer);
     for cut in [gzip(&answer[..answer.len() / 2]), whole[..whole.len() - 9].to_vec()] {
         fs::write(&path, cut).unwrap();

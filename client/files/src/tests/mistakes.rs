@@ -2,14 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{fs, io, io::Write};
+use std::{fs, io};
 
 use alloy_primitives::hex;
-use flate2::{Compression, write::GzEncoder};
 
 use super::{
     super::{BlockFileError, BlockFileErrorKind, BlockReader},
-    encode, fixture, made_up_chain, read,
+    encode, fixture, gzip, made_up_chain, read,
 };
 
 /// Reads blocks up to the first error. Returns their number and the error.
@@ -78,9 +77,7 @@ fn a_disk_that_fails_is_not_a_bad_file() {
 fn nothing_is_not_a_block_file() {
     says("", 0, "the file is empty");
     says("\n \n", 0, "the file is empty");
-    let mut nothing = GzEncoder::new(Vec::new(), Compression::fast());
-    nothing.write_all(b"").unwrap();
-    says(nothing.finish().unwrap(), 0, "the file is empty");
+    says(gzip(b""), 0, "the file is empty");
 }
 
 #[test]
@@ -97,9 +94,7 @@ fn a_genesis_file_belongs_elsewhere() {
 fn other_files_are_named() {
     says(b"\xfd7zXZ\0\0\0\0\0", 0, "compressed with xz");
     says("hello world", 0, "starts with \"hello world\"");
-    let mut once = GzEncoder::new(Vec::new(), Compression::fast());
-    once.write_all(b"\x1f\x8b\x08\0\0\0\0\0").unwrap();
-    says(once.finish().unwrap(), 0, "gzip twice");
+    says(gzip(b"\x1f\x8b\x08\0\0\0\0\0"), 0, "gzip twice");
 }
 
 #[test]
@@ -132,9 +127,7 @@ fn zeros_and_bombs_are_refused_at_once() {
         "claims to be 1152921504606846976",
     );
     says("00".repeat(1 << 20), 0, "found the byte 0x00");
-    let mut zeros = GzEncoder::new(Vec::new(), Compression::fast());
-    zeros.write_all(&vec![0; 10 << 20]).unwrap();
-    says(zeros.finish().unwrap(), 0, "found zero bytes");
+    says(gzip(&vec![0; 10 << 20]), 0, "found zero bytes");
 }
 
 #[test]
@@ -152,9 +145,7 @@ fn a_cut_block_is_counted_out() {
     let cut = file.len() - last + 1;
     says(file[..cut].to_vec(), 2, "1 of the 3 bytes that state it are there");
 
-    let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
-    gz.write_all(&file).unwrap();
-    let gz = gz.finish().unwrap();
+    let gz = gzip(&file);
     let (_, error) = until_error(gz[..gz.len() / 2].to_vec());
     assert!(error.to_string().contains("gzip data is damaged or cut off"), "{error}");
     let mut damaged = gz.clone();

@@ -11,10 +11,13 @@ mod made_up;
 mod mistakes;
 mod properties;
 
+use std::io::Write;
+
 use alloy_consensus::{Block, TxEnvelope};
+use flate2::{Compression, write::GzEncoder};
 use made_up::made_up_chain;
 
-use super::{BlockFileError, BlockReader, RawBlock};
+use super::{BlockFileError, BlockFileErrorKind, BlockReader, RawBlock, e2store::E2StoreProblem};
 use polytrie_testing::fixture;
 
 /// Returns all blocks, or the first error.
@@ -25,6 +28,21 @@ fn all(reader: Result<BlockReader, BlockFileError>) -> Result<Vec<RawBlock>, Blo
 /// Reads all blocks of bytes whose format is to be detected.
 fn read(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Vec<RawBlock>, BlockFileError> {
     all(BlockReader::from_reader("test", std::io::Cursor::new(bytes)))
+}
+
+/// Reads an era1 or ere file that must be refused, and returns its problem.
+fn problem(file: Vec<u8>) -> E2StoreProblem {
+    match read(file).map_err(|error| *error.kind) {
+        Err(BlockFileErrorKind::E2Store(error)) => error.problem,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[expect(clippy::unwrap_used, reason = "tests")]
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
 }
 
 fn encode(chain: &[Block<TxEnvelope>]) -> Vec<Vec<u8>> {

@@ -16,8 +16,10 @@ use alloy_primitives::{Address, B256, Bytes, Log, U256};
 use polytrie_consensus::decode::{EncodedReceipts, decode_receipts, encode_slim_receipts};
 use snap::write::FrameEncoder;
 
-use super::{all, encode, fixture, made_up_chain, raw_records, read, record_at, records};
-use crate::{BlockFileErrorKind, EreWriter, RawBlock, e2store::E2StoreProblem};
+use super::{
+    all, encode, fixture, gzip, made_up_chain, problem, raw_records, read, record_at, records,
+};
+use crate::{EreWriter, RawBlock};
 
 const HEADER: u16 = 0x03;
 const BODY: u16 = 0x04;
@@ -119,15 +121,6 @@ fn framed(data: &[u8]) -> Vec<u8> {
     let mut encoder = FrameEncoder::new(Vec::new());
     encoder.write_all(data).unwrap();
     encoder.into_inner().unwrap()
-}
-
-/// Reads a file that must be refused, and returns its problem.
-fn problem(file: Vec<u8>) -> E2StoreProblem {
-    let error = read(file).unwrap_err();
-    match *error.kind {
-        BlockFileErrorKind::E2Store(error) => error.problem,
-        other => panic!("{other}"),
-    }
 }
 
 fn blocks_of(file: Vec<u8>) -> Vec<Bytes> {

@@ -1,15 +1,10 @@
 //! Where files come from: their format is found, and they come through pipes, behind each other and from a directory.
 
-use std::{
-    fs,
-    io::{Cursor, Write},
-};
-
-use flate2::{Compression, write::GzEncoder};
+use std::{fs, io::Cursor};
 
 use super::{
     ACCUMULATOR, RECEIPTS, TOTAL_DIFFICULTY, all, assemble, blocks_of, chain, encode, file_of,
-    parts, raw_records, receipt, record_at, small_file,
+    gzip, parts, raw_records, receipt, record_at, small_file,
 };
 use crate::{ArchiveExporter, ArchiveFormat, BlockReader, Format, e2store::BLOCKS_PER_ERA};
 
@@ -33,9 +28,7 @@ fn a_file_is_told_from_era1_by_its_records() {
 fn files_come_through_pipes_and_gzip_and_follow_each_other() {
     let file = small_file();
     let expected = blocks_of(file.clone());
-    let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
-    gz.write_all(&file).unwrap();
-    assert_eq!(blocks_of(gz.finish().unwrap()), expected);
+    assert_eq!(blocks_of(gzip(&file)), expected);
     let twice = [&file[..], &file].concat();
     assert_eq!(blocks_of(twice.clone()), [&expected[..], &expected].concat());
 
