@@ -317,8 +317,8 @@ fn a_layer_gets_writes_from_the_change_on_that_it_asks_for() {
     let streamed = Streamed::default();
     let layer = AlteredLayer::new(layer().0, InSessions(streamed.clone()));
     let mut session = Session::begin(&layer, PARENT).unwrap();
-    for wei in 1..=3 {
-        session.apply(&change(BOB, Some(wei)).tx()).unwrap();
+    for (address, wei) in [(ALICE, 1), (BOB, 1), (BOB, 2)] {
+        session.apply(&change(address, Some(wei)).tx()).unwrap();
     }
     // Both writes so far at the second change, and then each change.
     assert_eq!(*streamed.0.lock(), [2, 1]);
