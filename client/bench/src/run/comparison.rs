@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -354,7 +355,7 @@ impl Comparison {
                 }
                 check_agreement(&results, &result)?;
                 if let Some(held) = result.measured.restored.take() {
-                    check_restored(&mut restored, run, &result.subject, held)?;
+                    check_restored(&mut restored, run, &result.subject, held, self.cache.dir())?;
                 }
                 results.push(result);
             }
@@ -483,11 +484,13 @@ fn check_agreement(earlier: &[RunResult], result: &RunResult) -> Result<()> {
 
 /// Checks that the accounts of the last blocks hold in this store, when all blocks are taken back, what they hold in the
 /// first one then. `raw` has no commitment that could be compared, and that of another layer need not cover all its rows.
+/// Both stores are back in `cache` by now.
 fn check_restored(
     first: &mut Option<(String, B256)>,
     run: usize,
     subject: &Subject,
     held: B256,
+    cache: &Path,
 ) -> Result<()> {
     let name = format!("run {run} of {subject}");
     let (other, expected) = first.get_or_insert_with(|| (name.clone(), held));
@@ -495,7 +498,8 @@ fn check_restored(
         return Ok(());
     }
     Err(BenchError::Wrong(format!(
-        "{other} and {name} came to different values when all blocks were taken back; one of the layers is wrong, so remove the stores of both from the cache"
+        "{other} and {name} came to different values when all blocks were taken back; one of the layers is wrong. Remove its store from {}, or both if neither is known to be right: the next benchmark fills them anew",
+        cache.display()
     )))
 }
 
@@ -511,12 +515,14 @@ mod tests {
         let mut first = None;
         let mut check = |run, subject, held| {
             let held = B256::repeat_byte(held);
-            check_restored(&mut first, run, subject, held).map_err(|error| error.to_string())
+            check_restored(&mut first, run, subject, held, Path::new("cache"))
+                .map_err(|error| error.to_string())
         };
         for (run, subject) in [(1, &mpt), (1, &raw), (2, &mpt)] {
             assert_eq!(check(run, subject, 1), Ok(()));
         }
         let text = check(2, &raw, 2).unwrap_err();
         assert!(text.starts_with("run 1 of mpt on mdbx and run 2 of raw on mdbx"), "{text}");
+        assert!(text.contains("store from cache"), "{text}");
     }
 }
