@@ -30,6 +30,7 @@ use polytrie_kv::Durability;
 use polytrie_state::Stamp;
 use std::{
     fs::File,
+    io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -144,9 +145,14 @@ impl StateFileArgs {
             _ => return Ok(()),
         };
         let name = path.display();
-        let file = File::open(&path).map_err(|error| {
-            Failure::Machine(format!("cannot read the state in {name}: {error}; --state-file takes one that is not there yet"))
-        })?;
+        let cannot_read = |error: io::Error| {
+            Failure::Machine(format!(
+                "cannot read the state in {name}: {error}; --state-file takes one that is not there yet"
+            ))
+        };
+        let mut file = BufReader::new(File::open(&path).map_err(cannot_read)?);
+        // A directory can be opened, too: that it is no file shows at the first read.
+        file.fill_buf().map_err(cannot_read)?;
         rpc::read_state(node, file)
             .map_err(|error| Failure::Invalid(format!("{name}: {}", error.message())))?;
         tracing::info!(

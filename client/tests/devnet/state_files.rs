@@ -42,10 +42,15 @@ fn a_state_goes_on_from_its_file_on_every_layer() {
 fn a_state_that_cannot_be_read_or_written_is_named_at_the_start() {
     let dir = TempDir::new().unwrap();
     let (there, missing) = (dir.path().join("there"), dir.path().join("no/such"));
+    let no_file = dir.path().join("other");
     fs::write(&there, "{}").unwrap();
-    for (option, file, code) in
-        [("--load-state", &missing, 3), ("--load-state", &there, 1), ("--dump-state", &missing, 3)]
-    {
+    fs::create_dir_all(no_file.join("state.json")).unwrap();
+    for (option, file, code) in [
+        ("--load-state", &missing, 3),
+        ("--load-state", &no_file, 3),
+        ("--load-state", &there, 1),
+        ("--dump-state", &missing, 3),
+    ] {
         let run = polytrie!("devnet", "--port", "0", option, file);
         assert_eq!(run.code, Some(code), "{option}: {}", run.stderr);
         assert!(run.stderr.contains(&file.display().to_string()), "{}", run.stderr);
