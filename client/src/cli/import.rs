@@ -405,7 +405,8 @@ impl ImportArgs {
             )));
         }
         let genesis = self.chain.chain.as_deref().map(Path::new);
-        let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).chain(genesis).collect();
+        let files = input::block_inputs(&self.files, self.prestate.as_deref());
+        let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).chain(genesis).collect();
         let outputs = [
             ("--json", self.result.file()),
             ("--csv", self.csv.as_deref()),

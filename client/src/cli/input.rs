@@ -1,11 +1,14 @@
-//! Reading whole files that commands take.
+//! The files that commands read.
 
 use super::exit::Failure;
-use crate::blocks::input_name;
+use crate::{
+    blocks::{files_at, input_name},
+    prestate::block_files,
+};
 use std::{
     fs,
     io::{self, Read},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Refuses standard input that is named twice: the second reader would find nothing.
@@ -18,6 +21,14 @@ pub(super) fn expect_stdin_once<'a>(
             "standard input (`-`) is named twice, and it can be read only once; name files".into(),
         )),
     }
+}
+
+/// The files that are read: block files, those in directories of them, and those of --prestate.
+/// A directory that cannot be listed is left out; the error is that of its reader.
+pub(super) fn block_inputs(files: &[PathBuf], prestate: Option<&Path>) -> Vec<PathBuf> {
+    let named = files.iter().flat_map(|file| files_at(file).unwrap_or_default());
+    let partial = prestate.into_iter().flat_map(|dir| block_files(dir).unwrap_or_default());
+    named.chain(partial).collect()
 }
 
 /// Reads the content of a file; `-` is standard input.

@@ -227,6 +227,29 @@ fn a_result_is_no_input() {
     init(&data.file("report.json")).ok();
 }
 
+/// Nor does it replace a file of a directory that the command reads.
+#[test]
+fn a_result_is_no_file_of_a_directory_that_is_read() {
+    let data = Data::new();
+    let dir = data.file("blocks");
+    fs::create_dir(&dir).unwrap();
+    let (block, archive) = (dir.join("1.json"), dir.join("mainnet-00000-5ec1ffb8.era1"));
+    for file in [&block, &archive] {
+        fs::write(file, "what is kept").unwrap();
+    }
+    for run in [
+        polytrie!["import", "--prestate", dir, "--chain", "mainnet", "--json", block],
+        polytrie!["import", dir, "--chain", "mainnet", "--json", archive],
+        polytrie!["bench", "chain", "--prestate", dir, "--chain", "mainnet", "--json", block],
+        polytrie!["bench", "chain", dir, "--chain", "mainnet", "--json", archive],
+    ] {
+        assert_fails(&run, 2, &["is the same file", "name another one"]);
+    }
+    for file in [&block, &archive] {
+        assert_eq!(fs::read(file).unwrap(), b"what is kept");
+    }
+}
+
 /// The completion script of each shell has every command and the layers of the build.
 #[test]
 fn shells_complete_what_there_is() {

@@ -133,18 +133,28 @@ struct RawFile {
     codes: Vec<Bytes>,
 }
 
-pub(super) fn read(dir: &Path) -> Result<Directory, PrestateError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| PrestateError::Read { path, source }
-    };
-    let mut directory = Directory { files: Vec::new(), codes: HashMap::new(), hashes: Vec::new() };
-    for entry in fs::read_dir(dir).map_err(failed(dir))? {
-        let path = entry.map_err(failed(dir))?.path();
-        if path.extension().is_none_or(|extension| extension != "json") {
-            continue;
+/// Returns the paths of the files that are read in a directory of blocks.
+///
+/// # Errors
+///
+/// Fails if the directory cannot be read.
+pub fn block_files(dir: &Path) -> Result<Vec<PathBuf>, PrestateError> {
+    let failed = |source| PrestateError::Read { path: dir.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            files.push(path);
         }
-        let bytes = fs::read(&path).map_err(failed(&path))?;
+    }
+    Ok(files)
+}
+
+pub(super) fn read(dir: &Path) -> Result<Directory, PrestateError> {
+    let mut directory = Directory { files: Vec::new(), codes: HashMap::new(), hashes: Vec::new() };
+    for path in block_files(dir)? {
+        let bytes =
+            fs::read(&path).map_err(|source| PrestateError::Read { path: path.clone(), source })?;
         let form = |what: String| PrestateError::Form { file: path.clone(), what };
         let no_json = |error: serde_json::Error| form(format!("the JSON does not read ({error})"));
         match path.file_stem().and_then(|stem| stem.to_str()) {

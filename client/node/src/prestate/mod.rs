@@ -17,7 +17,7 @@ mod merge;
 mod nodes;
 mod start;
 
-pub use file::PrestateError;
+pub use file::{PrestateError, block_files};
 use merge::Merged;
 pub use start::PartialStart;
 

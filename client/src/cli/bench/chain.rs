@@ -10,7 +10,7 @@ use super::{
 use crate::{
     access_lists::AccessListMode,
     bench::{ChainBench, Comparison, GivenChain, GivenPrestate, Subject},
-    cli::output::expect_apart,
+    cli::{input::block_inputs, output::expect_apart},
     executor::Prefetch,
 };
 use clap::{ArgGroup, Args};
@@ -86,7 +86,8 @@ pub(super) struct ChainArgs {
 
 pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
     let genesis = args.chain.as_deref().map(Path::new);
-    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).chain(genesis).collect();
+    let files = block_inputs(&args.files, args.prestate.as_deref());
+    let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).chain(genesis).collect();
     expect_apart(&[("--json", args.output.json.as_deref())], &inputs)?;
     let bench = |blocks| ChainBench {
         warmup_blocks: args.warmup.unwrap_or_else(|| ChainBench::default_warmup(blocks)),
