@@ -3,11 +3,11 @@
 use crate::{
     run::polytrie,
     server::{http, send},
-    support::{Node, args, attributes, post},
+    support::{ALICE, Node, args, attributes, post},
 };
 use polytrie::rpc::JwtSecret;
 use serde_json::{Value, json};
-use std::{fs, path::Path};
+use std::{fs, path::Path, thread};
 
 #[test]
 fn the_engine_answers_to_whoever_has_the_secret() {
@@ -98,6 +98,28 @@ fn a_devnet_is_driven_too() {
     assert_eq!(parent, json!(payload.hash));
     let (status, body) = post(&node.open, None, "engine_getClientVersionV1", json!([]));
     assert!(status == 200 && body.contains("-32601"), "{body}");
+}
+
+#[test]
+fn requests_to_both_ports_at_the_same_time_get_nonces_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("secret");
+    let options = args!["--authrpc", "--authrpc.jwtsecret", &secret, "--state", "mpt"];
+    let node = Node::run("devnet", &secret, options);
+    let send = |number: u64| {
+        let value = format!("{number:#x}");
+        let transfer = json!({ "from": ALICE, "to": ALICE, "value": value, "gas": "0x5208" });
+        match number % 2 {
+            0 => node.call("eth_sendTransaction", json!([transfer])),
+            _ => node.public("eth_sendTransaction", json!([transfer])),
+        }
+    };
+    thread::scope(|scope| {
+        for number in 0..40 {
+            scope.spawn(move || send(number));
+        }
+    });
+    assert_eq!(node.public("txpool_status", json!([]))["pending"], "0x28");
 }
 
 #[test]

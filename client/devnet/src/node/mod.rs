@@ -85,6 +85,9 @@ pub struct Node {
     pub(super) pending: Mutex<Option<Arc<PendingBlock>>>,
     /// Lock of the caller that builds the pending block; taken before the chain.
     pub(super) making: Mutex<()>,
+    /// Lock from the choice of a nonce until its transaction is in the pool. It is that of the
+    /// node, as two servers may have one node.
+    pub(super) nonces: Mutex<()>,
     /// Number of the last block that is known to be durable.
     durable: Mutex<u64>,
     /// The blocks that a consensus layer named; `None` if none drives the node.
@@ -148,6 +151,7 @@ impl Node {
             settings: Mutex::new(settings.clone()),
             pending: Mutex::default(),
             making: Mutex::default(),
+            nonces: Mutex::default(),
             durable: Mutex::new(durable),
             marks: Mutex::new(options.is_driven.then(Marks::default)),
             failed: Mutex::default(),

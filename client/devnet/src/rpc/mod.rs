@@ -52,7 +52,6 @@ use args::Args;
 use filters::Filters;
 use jsonrpsee::{RpcModule, core::RegisterMethodError, types::ErrorObjectOwned};
 use metrics::Metrics;
-use parking_lot::Mutex;
 use polytrie_chain::executor::sandbox::CallError;
 use polytrie_kv::caught;
 use polytrie_layers::LayerNeeds;
@@ -83,8 +82,6 @@ pub(crate) struct RpcState {
     /// The setup that the layer needs to verify proofs.
     needs: LayerNeeds,
     turns: Turns,
-    /// Lock from the choice of a nonce until its transaction is in the pool.
-    nonces: Mutex<()>,
 }
 
 impl RpcState {
@@ -108,7 +105,6 @@ impl RpcState {
             max_response,
             needs,
             turns: Turns::default(),
-            nonces: Mutex::default(),
         }
     }
 }

@@ -270,7 +270,7 @@ fn send(
     let from = sender(rpc, &request)?;
     let request = complete(rpc, request)?;
     // Concurrent requests must not get the same nonce.
-    let _chosen = request.nonce.is_none().then(|| rpc.nonces.lock());
+    let _chosen = request.nonce.is_none().then(|| rpc.node.nonces.lock());
     let tx = sign(rpc, with_nonce(rpc, request, &from)?, from)?;
     Ok(rpc.node.submit(PoolTransaction::local(tx)?)?)
 }
