@@ -24,6 +24,11 @@ const REPLICAS: usize = 3;
 /// Time within which a table must be made. If the statement is sent again while it is under way, it goes to a node that may
 /// not know the table yet and makes another one of that name: nodes cannot agree on the two.
 const MAKING: Duration = Duration::from_secs(60);
+/// Finds the keyspace.
+const KEYSPACE: &str = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
+/// Finds the last of the tables that are made.
+const LAST_TABLE: &str = "SELECT table_name FROM system_schema.tables \
+                          WHERE keyspace_name = ? AND table_name = 'records'";
 
 /// Creates the keyspace and the tables if they do not exist and `create` is set.
 pub(crate) async fn expect(
@@ -32,16 +37,20 @@ pub(crate) async fn expect(
     create: bool,
 ) -> Result<(), ExecutionError> {
     // Creating them again, though they exist, would cost an agreement of all nodes.
-    if !create || exists(session, keyspace).await? {
+    if !create || is_there(session, LAST_TABLE, keyspace).await? {
         return Ok(());
     }
-    let nodes = session.get_cluster_state().get_nodes_info().len();
-    let replicas = REPLICAS.min(nodes.max(1));
-    let statements = [
-        format!(
+    // Who may not make keyspaces is refused, also where the keyspace exists.
+    if !is_there(session, KEYSPACE, keyspace).await? {
+        let nodes = session.get_cluster_state().get_nodes_info().len();
+        let replicas = REPLICAS.min(nodes.max(1));
+        let statement = format!(
             "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
              {{'class': 'NetworkTopologyStrategy', 'replication_factor': {replicas}}}"
-        ),
+        );
+        make(session, statement).await?;
+    }
+    let statements = [
         format!(
             "CREATE TABLE IF NOT EXISTS {keyspace}.heads (store text PRIMARY KEY, owner text, epoch bigint, \
              version bigint, writer bigint, parts int, floor bigint, cleared bigint, format int)"
@@ -62,16 +71,23 @@ pub(crate) async fn expect(
         ),
     ];
     for statement in statements {
-        let mut statement = Statement::new(statement);
-        statement.set_request_timeout(Some(MAKING));
-        session.query_unpaged(statement, ()).await?;
+        make(session, statement).await?;
     }
     Ok(())
 }
 
-/// Whether the last of the tables exists.
-async fn exists(session: &Session, keyspace: &str) -> Result<bool, ExecutionError> {
-    let statement = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'records'";
+async fn make(session: &Session, statement: String) -> Result<(), ExecutionError> {
+    let mut statement = Statement::new(statement);
+    statement.set_request_timeout(Some(MAKING));
+    session.query_unpaged(statement, ()).await.map(drop)
+}
+
+/// Whether a statement finds something of the keyspace.
+async fn is_there(
+    session: &Session,
+    statement: &str,
+    keyspace: &str,
+) -> Result<bool, ExecutionError> {
     let found = session.query_unpaged(statement, (keyspace,)).await?;
     Ok(found.into_rows_result().is_ok_and(|rows| rows.rows_num() > 0))
 }

@@ -497,6 +497,54 @@ fn a_store_that_is_gone_is_not_made_anew() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), other);
 }
 
+/// Runs statements on a cluster, one after the other.
+fn run(cluster: &Cluster, statements: Vec<String>) {
+    let link = cluster.link();
+    let done = cluster.wait(async move {
+        for statement in statements {
+            let done = link.session.query_unpaged(statement.as_str(), ()).await;
+            done.map_err(|error| crate::error::failed("running a statement", error))?;
+        }
+        Ok(())
+    });
+    done.unwrap();
+}
+
+/// Opens a store in a keyspace, for which the tables are made.
+fn open_in(keyspace: &str, access: &Access) -> Result<(), KvError> {
+    let nodes: Vec<String> = std::env::var(NODES).unwrap().split(',').map(str::to_owned).collect();
+    let other = Cluster::connect(&nodes, keyspace, access, Duration::from_secs(60), true)?;
+    open(&other, &new_name()).map(drop)
+}
+
+/// A user may make the keyspace, and give the role rights in this one alone.
+#[test]
+fn a_role_that_may_not_make_keyspaces_makes_the_tables_of_one() {
+    let Some(cluster) = cluster() else { return };
+    if access().login.is_none() {
+        skipped("the nodes ask for no role: POLYTRIE_CLUSTER_SECURE=yes scripts/cluster test");
+        return;
+    }
+    let name = format!("polytrie_{:016x}", rand::random::<u64>());
+    let made = vec![
+        format!(
+            "CREATE KEYSPACE {name} WITH replication = \
+             {{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}}"
+        ),
+        format!("CREATE ROLE {name} WITH LOGIN = true AND PASSWORD = 'sesame'"),
+        format!("GRANT CREATE, SELECT, MODIFY ON KEYSPACE {name} TO {name}"),
+    ];
+    run(&cluster, made);
+    let dir = tempfile::TempDir::new().unwrap();
+    let password_file = dir.path().join("password");
+    std::fs::write(&password_file, "sesame").unwrap();
+    let login = Some(Login { user: name.clone(), password_file });
+    let access = Access { login, ..access() };
+    let opened = open_in(&name, &access);
+    run(&cluster, vec![format!("DROP KEYSPACE {name}"), format!("DROP ROLE {name}")]);
+    opened.unwrap();
+}
+
 #[test]
 fn what_cannot_be_stored_is_refused_before_anything_is_sent() {
     let Some(cluster) = cluster() else { return };
