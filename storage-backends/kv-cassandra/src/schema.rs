@@ -40,32 +40,33 @@ pub(crate) async fn expect(
     if !create || is_there(session, LAST_TABLE, keyspace).await? {
         return Ok(());
     }
+    let name = quoted(keyspace);
     // Who may not make keyspaces is refused, also where the keyspace exists.
     if !is_there(session, KEYSPACE, keyspace).await? {
         let nodes = session.get_cluster_state().get_nodes_info().len();
         let replicas = REPLICAS.min(nodes.max(1));
         let statement = format!(
-            "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
+            "CREATE KEYSPACE IF NOT EXISTS {name} WITH replication = \
              {{'class': 'NetworkTopologyStrategy', 'replication_factor': {replicas}}}"
         );
         make(session, statement).await?;
     }
     let statements = [
         format!(
-            "CREATE TABLE IF NOT EXISTS {keyspace}.heads (store text PRIMARY KEY, owner text, epoch bigint, \
+            "CREATE TABLE IF NOT EXISTS {name}.heads (store text PRIMARY KEY, owner text, epoch bigint, \
              version bigint, writer bigint, parts int, floor bigint, cleared bigint, format int)"
         ),
         // A removed batch that comes back is never read, so its removal need not be remembered for long.
         format!(
-            "CREATE TABLE IF NOT EXISTS {keyspace}.batches (store text, version bigint, writer bigint, part int, \
+            "CREATE TABLE IF NOT EXISTS {name}.batches (store text, version bigint, writer bigint, part int, \
              changes blob, PRIMARY KEY ((store, version, writer), part)) WITH gc_grace_seconds = 10800"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {keyspace}.buckets (store text, tbl text, bucket blob, \
+            "CREATE TABLE IF NOT EXISTS {name}.buckets (store text, tbl text, bucket blob, \
              PRIMARY KEY (store, tbl, bucket))"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {keyspace}.records (store text, tbl text, bucket blob, key blob, \
+            "CREATE TABLE IF NOT EXISTS {name}.records (store text, tbl text, bucket blob, key blob, \
              version bigint, value blob, PRIMARY KEY ((store, tbl, bucket), key, version)) \
              WITH CLUSTERING ORDER BY (key ASC, version DESC)"
         ),
@@ -80,6 +81,12 @@ async fn make(session: &Session, statement: String) -> Result<(), ExecutionError
     let mut statement = Statement::new(statement);
     statement.set_request_timeout(Some(MAKING));
     session.query_unpaged(statement, ()).await.map(drop)
+}
+
+/// Returns the name of a keyspace as statements have it. Without the quotes it may not begin with a digit, nor be a word of the
+/// language.
+fn quoted(keyspace: &str) -> String {
+    format!("\"{keyspace}\"")
 }
 
 /// Whether a statement finds something of the keyspace.
@@ -103,8 +110,9 @@ macro_rules! statements {
 
         impl Statements {
             pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Self, PrepareError> {
+                let name = quoted(keyspace);
                 let prepare = async |text: &'static str| {
-                    let mut statement = session.prepare(text.replace("KS", keyspace)).await?;
+                    let mut statement = session.prepare(text.replace("KS", &name)).await?;
                     statement.set_consistency(Consistency::Quorum);
                     statement.set_is_idempotent(true);
                     Ok::<_, PrepareError>(statement)

@@ -517,6 +517,15 @@ fn open_in(keyspace: &str, access: &Access) -> Result<(), KvError> {
     open(&other, &new_name()).map(drop)
 }
 
+#[test]
+fn the_name_of_a_keyspace_may_begin_with_a_digit() {
+    let Some(cluster) = cluster() else { return };
+    let name = format!("1_{:016x}", rand::random::<u64>());
+    let opened = open_in(&name, &access());
+    run(&cluster, vec![format!("DROP KEYSPACE IF EXISTS \"{name}\"")]);
+    opened.unwrap();
+}
+
 /// A user may make the keyspace, and give the role rights in this one alone.
 #[test]
 fn a_role_that_may_not_make_keyspaces_makes_the_tables_of_one() {
