@@ -10,8 +10,9 @@ use std::{collections::BTreeSet, ops::Bound};
 
 /// Longest `max_key` of tables whose keys are numbers (a block, a sequence) or begin with one.
 const NUMBERS: u16 = 12;
-/// Least number of bits of a key in its bucket. Hashes have two whole bytes in it, so there are 65,536 buckets for
-/// them: each has 23,000 of 1.5 thousand million slots.
+/// Least number of bits of a key in its bucket. Hashes have two whole bytes in it: of 1.5 thousand million slots, each of
+/// these 65,280 buckets has 23,000. A hash with two bytes below 16 in front has a third one in it: that makes 65,536
+/// more, with 90 slots in each.
 const BITS: u32 = 12;
 
 /// Whether the keys of a table are numbers, or begin with one.
@@ -23,7 +24,7 @@ pub(crate) const fn is_numbered(table: Table) -> bool {
 ///
 /// Numbers: all but the last byte, so 256 of them share a bucket. Other keys: the shortest prefix of 12 bits or more,
 /// where a byte below 16 counts as four bits, because paths have a nibble in each byte. A key that ends before that has
-/// a bucket for itself. No bucket is a prefix of keys in another one, so the order of buckets is that of keys.
+/// a bucket for itself. No other bucket is a prefix of keys in another one, so the order of buckets is that of keys.
 pub(crate) fn bucket(table: Table, key: &[u8]) -> &[u8] {
     if is_numbered(table) {
         let whole = usize::from(table.max_key);
