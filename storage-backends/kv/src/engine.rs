@@ -83,6 +83,11 @@ pub trait Engine: Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether a row that was read is kept on this machine: in the cache of the store, or of the store that was forked.
+    fn keeps_rows(&self) -> bool {
+        self.row_cache_bytes() > 0
+    }
+
     /// Bytes that the engine occupies on disk; 0 for an engine in memory.
     ///
     /// # Errors

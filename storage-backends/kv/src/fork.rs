@@ -34,7 +34,9 @@ fn on(
         counters: false,
         ..StoreOptions::default()
     };
-    let engine = ForkEngine { head: Mutex::new(snapshot), name, tables: tables.into() };
+    let (is_remote, keeps_rows) = (snapshot.is_remote(), snapshot.keeps_rows());
+    let head = Mutex::new(snapshot);
+    let engine = ForkEngine { head, name, tables: tables.into(), is_remote, keeps_rows };
     Store::recover(Arc::new(engine), tables, options, scratch.clone(), Damage::Refuse)
 }
 
@@ -44,6 +46,10 @@ struct ForkEngine {
     head: Mutex<Snapshot>,
     name: &'static str,
     tables: Box<[Table]>,
+    /// Whether the rows below are on other machines.
+    is_remote: bool,
+    /// Whether the store below caches what is read through it, so that this one need not do so again.
+    keeps_rows: bool,
 }
 
 impl Engine for ForkEngine {
@@ -62,6 +68,14 @@ impl Engine for ForkEngine {
         next.write(Batch::of(changes))?;
         *head = next.snapshot();
         Ok(())
+    }
+
+    fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    fn keeps_rows(&self) -> bool {
+        self.keeps_rows
     }
 
     fn disk_bytes(&self) -> Result<u64> {

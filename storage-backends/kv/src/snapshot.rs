@@ -52,10 +52,15 @@ impl Snapshot {
         self.inner.shared.engine.is_remote()
     }
 
-    /// Whether rows that are needed soon should be read together: they are on other machines, and the store keeps what the
-    /// engine has answered ([`Engine::row_cache_bytes`](crate::Engine::row_cache_bytes)).
+    /// Whether rows that are needed soon should be read together: they are on other machines, and what the engine has
+    /// answered is kept ([`Engine::keeps_rows`](crate::Engine::keeps_rows)).
     pub fn gathers(&self) -> bool {
-        self.is_remote() && self.inner.view.recent.is_some()
+        self.is_remote() && self.keeps_rows()
+    }
+
+    /// Whether a row that was read is kept on this machine ([`Engine::keeps_rows`](crate::Engine::keeps_rows)).
+    pub(crate) fn keeps_rows(&self) -> bool {
+        self.inner.shared.engine.keeps_rows()
     }
 }
 

@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use polytrie_kv::{Batch, Entry, KeyRange, Read as _, Store, Table};
-use polytrie_kv_testing::entries;
+use polytrie_kv::{Batch, Entry, KeyRange, MemoryEngine, Read as _, Store, StoreOptions, Table};
+use polytrie_kv_testing::{KeepsRows, Remote, Requests, entries};
+use std::sync::Arc;
 
 const TABLE: Table = Table::new(1, "Rows", 8);
 
@@ -47,4 +48,36 @@ fn goes_its_own_way() {
     assert_eq!(rows(&again), [row(b"a", b"2"), row(b"c", b"1")]);
     assert_eq!(rows(&fork), [row(b"c", b"1")]);
     assert_eq!(fork.get(TABLE, b"a").unwrap(), None);
+}
+
+/// Then its layer reads many together, as that of the first store does.
+#[test]
+fn a_fork_has_its_rows_where_the_first_store_has_them() {
+    let engine = Requests::new(MemoryEngine::new());
+    let made = engine.made();
+    let engine = KeepsRows(Remote(engine), 1 << 20);
+    let store = Store::open(Arc::new(engine), &[TABLE], StoreOptions::default()).unwrap();
+    write(&store, |batch| batch.put(TABLE, b"a", b"1"));
+    store.flush().unwrap();
+    let fork = store.fork().unwrap();
+    for value in [b"1", b"2"] {
+        write(&fork, |batch| batch.put(TABLE, b"b", value));
+        fork.flush().unwrap();
+        assert!(fork.snapshot().is_remote() && fork.snapshot().gathers());
+    }
+    let before = made.all();
+    let keys: [&[u8]; 3] = [b"a", b"b", b"c"];
+    let found = fork.get_many(TABLE, &keys).unwrap();
+    assert_eq!(found, [Some(b"1".to_vec()), Some(b"2".to_vec()), None]);
+    // What one request has brought is there.
+    assert_eq!(fork.get(TABLE, b"a").unwrap(), found[0]);
+    assert_eq!(fork.get(TABLE, b"c").unwrap(), None);
+    assert_eq!(made.all() - before, 1);
+
+    let store = Store::memory(&[TABLE]).unwrap();
+    assert!(!store.fork().unwrap().snapshot().is_remote());
+    let engine = Arc::new(Remote(MemoryEngine::new()));
+    let store = Store::open(engine, &[TABLE], StoreOptions::default()).unwrap();
+    let fork = store.fork().unwrap().snapshot();
+    assert!(fork.is_remote() && !fork.gathers(), "nothing would keep the rows");
 }
