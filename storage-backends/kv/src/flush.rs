@@ -43,7 +43,7 @@ pub(crate) struct StoreState {
     /// The memory of batches that the overlay has taken in, for reuse.
     pub(crate) batches: Mutex<Vec<Batch>>,
     /// The engine's content below the layers. The lock is held while the engine reads, which may take as long as a
-    /// disk does. The view changes only when a flush has ended, before its layer is dropped.
+    /// disk does, unless it asks other machines. The view changes only when a flush has ended, before its layer is dropped.
     pub(crate) view: Sharded<Arc<EngineView>>,
     pub(crate) control: Mutex<Control>,
     /// Signals waiting threads that a flush has ended.

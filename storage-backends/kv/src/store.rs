@@ -340,8 +340,16 @@ impl Read for Store {
         let shared = &*self.handle.shared;
         let position = shared.tables.key_position(table, key)?;
         let known = shared.overlay_get(&shared.head.read().layers, (position, key), u64::MAX, out);
+        if let Some(found) = known {
+            return Ok(found);
+        }
         // A change that was flushed in between was not in the overlay when the overlay was read.
-        known.map_or_else(|| shared.engine_get(&shared.view.read(), table, key, out), Ok)
+        if !shared.engine.is_remote() {
+            return shared.engine_get(&shared.view.read(), table, key, out);
+        }
+        // A read of another machine may take a minute. The end of a flush, and with it every read, would wait for it.
+        let view = shared.view.read().clone();
+        shared.engine_get(&view, table, key, out)
     }
 
     fn read_many(&self, table: Table, keys: &[&[u8]], is_doubted: bool) -> Result<Values> {

@@ -2,11 +2,11 @@
 
 use super::{A, batch, by_hand, every_write, open};
 use polytrie_kv::{
-    CountersSnapshot, Engine, EngineReads, KeyRange, KvError, MemoryEngine, Read, StoreOptions,
-    Table, Values, View, Visit,
+    CountersSnapshot, Engine, EngineReads, KeyRange, KvError, MemoryEngine, Read, Store,
+    StoreOptions, Table, Values, View, Visit,
 };
 use polytrie_kv_testing::{BeforeReads, KeepsRows, Remote, Wrapped, entries};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn counts_what_is_asked_and_what_reaches_the_engine() {
@@ -253,4 +253,23 @@ fn rows_of_other_machines_count_as_slow_however_many_come_together() {
     assert!(store.snapshot().is_remote());
     store.get_many(A, &keys).unwrap();
     assert_eq!(store.counters().slow_engine_gets, 1_000);
+}
+
+/// A node may keep silent for a minute: flushes and other reads go on meanwhile.
+#[test]
+fn a_flush_ends_while_a_read_waits_for_other_machines() {
+    let during: Arc<Mutex<Option<Store>>> = Arc::default();
+    let waiting = Arc::clone(&during);
+    let engine = BeforeReads::new(MemoryEngine::new(), move || {
+        let store = waiting.lock().unwrap().take();
+        store.map_or(Ok(()), |store| store.flush())
+    });
+    let store = open(&Arc::new(Remote(engine)), by_hand());
+    store.write(batch(b"flushed", b"1")).unwrap();
+    store.flush().unwrap();
+    store.write(batch(b"new", b"2")).unwrap();
+    *during.lock().unwrap() = Some(store.clone());
+    assert_eq!(store.get(A, b"flushed").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(store.pending().batches, 0);
+    assert_eq!(store.get(A, b"new").unwrap().as_deref(), Some(&b"2"[..]));
 }
