@@ -4,6 +4,8 @@ use crate::{
     support::{ALICE, BOB, Devnet, args, layers},
     transactions::{deploy, word},
 };
+use alloy_primitives::{Address, U256};
+use polytrie::devnet::dev_genesis;
 use serde_json::{Value, json};
 
 /// The id of the chain and the base fee are checked, as in geth.
@@ -148,6 +150,29 @@ fn an_estimate_begins_at_the_floor_of_the_data() {
     let call = json!([{ "from": ALICE, "to": BOB, "input": word(6) }, "latest", state]);
     // The floor is 21,000 and 10 for each of 35 tokens (EIP-7623). geth answers the same value.
     assert_eq!(node.call("eth_estimateGas", call), "0x540c");
+}
+
+/// The called contract is an invalid instruction, which costs all but a 64th part of the gas.
+#[test]
+fn an_estimate_may_be_as_large_as_a_number_of_gas() {
+    let dir = tempfile::tempdir().unwrap();
+    let genesis = dev_genesis(1337, &[ALICE], U256::from(u128::MAX));
+    let mut genesis: Value = serde_json::from_slice(&genesis).unwrap();
+    // Osaka bounds the gas of a transaction.
+    genesis["config"].as_object_mut().unwrap().remove("osakaTime");
+    let file = dir.path().join("prague.json");
+    std::fs::write(&file, genesis.to_string()).unwrap();
+    let most = u64::MAX.to_string();
+    let node = Devnet::start("mpt", args!["--chain", &file, "--rpc.gascap", most]);
+    // PUSH1 0 five times, PUSH1 0xcc, GAS, CALL.
+    let state = json!({
+        BOB.to_string(): { "code": "0x6000600060006000600060cc5af1" },
+        Address::with_last_byte(0xcc).to_string(): { "code": "0xfe" },
+    });
+    let call = json!([{ "from": ALICE, "to": BOB, "gas": "0xffffffffffffffff" }, "latest", state]);
+    let estimate = node.call("eth_estimateGas", call);
+    let estimate = u64::from_str_radix(&estimate.as_str().unwrap()[2..], 16).unwrap();
+    assert!(estimate > u64::MAX / 64 * 60, "{estimate:#x}");
 }
 
 /// The contract writes one slot after the other as long as it has gas. So the access list changes the number of slots.

@@ -189,7 +189,8 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
     }
     let mut low = most.gas_used - 1;
     // An upper bound for most calls: gas before refunds, the stipend, and the 64th part that callers keep.
-    let optimistic = (most.gas_spent + 2_300) * 64 / 63;
+    let spent = most.gas_spent.saturating_add(2_300);
+    let optimistic = spent.saturating_add(spent / 63);
     if optimistic < high {
         if attempt(optimistic, false)?.is_some_and(|outcome| outcome.success) {
             high = optimistic;
