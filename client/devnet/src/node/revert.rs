@@ -127,14 +127,15 @@ impl Node {
             .map(|number| self.db.canonical(number))
             .collect::<Result<Vec<_>, _>>()?;
         self.take_back(&mut chain, depth)?;
-        for (hash, _) in replaced.into_iter().flatten() {
+        let made = replaced.into_iter().flatten().try_for_each(|(hash, _)| {
             // Without another value of RANDAO an empty block would equal the one that it replaces.
             self.settings.lock().next_prev_randao.get_or_insert(hash);
-            self.mine_on(&mut chain, MineOptions::EVEN_EMPTY)?;
-        }
+            self.mine_on(&mut chain, MineOptions::EVEN_EMPTY).map(drop)
+        });
         drop(chain);
+        // Even if one failed: others may have been made before it.
         self.notify();
-        Ok(())
+        made
     }
 
     fn take_back(&self, chain: &mut Chain, depth: u64) -> Result<()> {
