@@ -74,10 +74,17 @@ fn loaded<'f>(factory: &'f dyn LayerFactory, history: &History, ground: &Ground)
     driver
 }
 
-/// Checks that a layer on other machines reads together what is asked for together, and asks the engine for none of it again.
+/// Checks that a layer on other machines, and a fork of it, read together what is asked for together, and ask the engine
+/// for none of it again.
 pub fn gathered_state_is_read_once(factory: &dyn LayerFactory) {
     let history = History::with_genesis_of(Seed::or(22).value(), 200);
-    let driver = loaded(factory, &history, &other_machines().0);
+    let load = || loaded(factory, &history, &other_machines().0);
+    is_read_once(&load(), &history);
+    // What the layer itself has read is in memory for its forks too.
+    is_read_once(&load().fork().unwrap_or_else(|e| panic!("{e}")), &history);
+}
+
+fn is_read_once(driver: &Driver<'_>, history: &History) {
     let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));
     assert!(reader.gathers(), "the rows are on other machines");
     let accesses: Vec<Access> = history
