@@ -199,22 +199,36 @@ fn a_crash_between_branches_is_survived() {
     }
 }
 
+/// Imports a chain of the fixtures under every layer, flushed and verified every so many blocks.
+fn crash_under_every_layer(genesis: &str, file: &str, every: (u64, u64)) {
+    let (Some(genesis), Some(file)) = (fixture(genesis), fixture(file)) else { return };
+    for kind in LAYERS {
+        crash_everywhere(kind, &genesis, &file, every);
+    }
+}
+
+/// The genesis file and the blocks of a chain.
+const CHAIN: [&str; 2] = ["chains/rpc-compat/genesis.json", "chains/rpc-compat/chain.rlp"];
+
+#[test]
+fn a_crash_at_every_write_is_survived_on_london() {
+    let genesis = "chains/london/testLondonGenesis.json";
+    crash_under_every_layer(genesis, "chains/london/testLondonBlockchain.blocks", (1, 1));
+}
+
+// One test for each, so that they run at the same time.
+
 #[test]
 fn a_crash_at_every_write_is_survived() {
-    let chains = [
-        (
-            "chains/london/testLondonGenesis.json",
-            "chains/london/testLondonBlockchain.blocks",
-            (1, 1),
-        ),
-        ("chains/rpc-compat/genesis.json", "chains/rpc-compat/chain.rlp", (1, 1)),
-        ("chains/rpc-compat/genesis.json", "chains/rpc-compat/chain.rlp", (7, 1)),
-        ("chains/rpc-compat/genesis.json", "chains/rpc-compat/chain.rlp", (1, 4)),
-    ];
-    for (genesis, file, every) in chains {
-        let (Some(genesis), Some(file)) = (fixture(genesis), fixture(file)) else { return };
-        for kind in LAYERS {
-            crash_everywhere(kind, &genesis, &file, every);
-        }
-    }
+    crash_under_every_layer(CHAIN[0], CHAIN[1], (1, 1));
+}
+
+#[test]
+fn a_crash_at_every_write_is_survived_where_blocks_are_flushed_together() {
+    crash_under_every_layer(CHAIN[0], CHAIN[1], (7, 1));
+}
+
+#[test]
+fn a_crash_at_every_write_is_survived_where_blocks_are_verified_together() {
+    crash_under_every_layer(CHAIN[0], CHAIN[1], (1, 4));
 }
