@@ -23,8 +23,8 @@ pub(super) fn expect_stdin_once<'a>(
     }
 }
 
-/// The files that are read: block files, those in directories of them, and those of --prestate.
-/// A directory that cannot be listed is left out; the error is that of its reader.
+/// Returns the files that are read: block files, those in directories of them, and those of --prestate. A directory that
+/// cannot be listed is left out; the error is that of its reader.
 pub(super) fn block_inputs(files: &[PathBuf], prestate: Option<&Path>) -> Vec<PathBuf> {
     let named = files.iter().flat_map(|file| files_at(file).unwrap_or_default());
     let partial = prestate.into_iter().flat_map(|dir| block_files(dir).unwrap_or_default());

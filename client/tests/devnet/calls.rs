@@ -154,7 +154,7 @@ fn an_estimate_begins_at_the_floor_of_the_data() {
 
 /// The called contract is an invalid instruction, which costs all but a 64th part of the gas.
 #[test]
-fn an_estimate_may_be_as_large_as_a_number_of_gas() {
+fn an_estimate_near_the_largest_number_does_not_overflow() {
     let dir = tempfile::tempdir().unwrap();
     let genesis = dev_genesis(1337, &[ALICE], U256::from(u128::MAX));
     let mut genesis: Value = serde_json::from_slice(&genesis).unwrap();

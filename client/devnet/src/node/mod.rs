@@ -85,8 +85,7 @@ pub struct Node {
     pub(super) pending: Mutex<Option<Arc<PendingBlock>>>,
     /// Lock of the caller that builds the pending block; taken before the chain.
     pub(super) making: Mutex<()>,
-    /// Lock from the choice of a nonce until its transaction is in the pool. It is that of the
-    /// node, as two servers may have one node.
+    /// Lock from the choice of a nonce until its transaction is in the pool; requests come from two servers.
     pub(super) nonces: Mutex<()>,
     /// Number of the last block that is known to be durable.
     durable: Mutex<u64>,

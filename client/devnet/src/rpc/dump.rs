@@ -222,8 +222,7 @@ fn load(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
 /// # Errors
 ///
 /// If the input is not a state, or [`Node::load`] fails.
-pub fn read_state(node: &Node, given: impl Read) -> RpcResult<()> {
-    let mut given = BufReader::new(given);
+pub fn read_state(node: &Node, mut given: impl BufRead) -> RpcResult<()> {
     let is_packed = given.fill_buf().map(|start| start.starts_with(GZIP));
     let state = match is_packed.map_err(|error| RpcError::internal(&error))? {
         true => serde_json::from_reader(BufReader::new(GzDecoder::new(given))),
