@@ -8,6 +8,7 @@
 mod layer;
 mod reader;
 mod session;
+mod storages;
 mod tries;
 
 pub use layer::{MptLayer, MptOptions};

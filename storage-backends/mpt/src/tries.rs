@@ -1,6 +1,9 @@
 //! The account trie and the storage tries in memory, and the application of a write set to them.
 
-use crate::TRIE;
+use crate::{
+    TRIE,
+    storages::{PARTS, Storages, nibbles},
+};
 use alloy_primitives::{B256, U256, map::HashMap};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
@@ -20,9 +23,9 @@ pub(crate) struct Tries {
     /// The rows of the nodes that are not in memory.
     pub(crate) rows: Prefetcher,
     accounts: Trie<AccountLeaf>,
-    storages: HashMap<B256, Storage>,
-    /// Bytes of memory of all `storages`.
-    storage_bytes: usize,
+    storages: Storages,
+    /// The part of the tries from which nodes are dropped next.
+    next_part: u8,
     /// The number of changes of the state so far, by blocks and by taking them back, modulo 2^32: the time by which
     /// nodes age.
     turn: u32,
@@ -30,27 +33,6 @@ pub(crate) struct Tries {
     ahead: Option<B256>,
     /// The undo record of the block in progress, if the block is finished.
     pub(crate) way_back: Option<UndoRecord>,
-}
-
-#[derive(Debug)]
-struct Storage {
-    trie: Trie<SlotValue>,
-    touched: u32,
-}
-
-impl Storage {
-    /// Bytes of memory of the storage. The map holds the storages in its places, about half of which are free, so one
-    /// more place is counted.
-    fn bytes(&self) -> usize {
-        self.trie.bytes() + size_of::<(B256, Self)>()
-    }
-
-    /// Returns the trie, and notes that this turn uses it.
-    const fn touch(&mut self, turn: u32) -> &mut Trie<SlotValue> {
-        self.touched = turn;
-        self.trie.set_block(turn);
-        &mut self.trie
-    }
 }
 
 /// The change of one account's storage, processed by one thread.
@@ -64,8 +46,8 @@ impl Tries {
         Self {
             rows: Prefetcher::new(TRIE, store, readers),
             accounts: Trie::stored(root),
-            storages: HashMap::default(),
-            storage_bytes: 0,
+            storages: Storages::default(),
+            next_part: 0,
             turn: 0,
             ahead: None,
             way_back: None,
@@ -74,7 +56,7 @@ impl Tries {
 
     /// Bytes of memory the tries take.
     pub(crate) fn bytes(&self) -> usize {
-        self.accounts.bytes() + self.storage_bytes
+        self.accounts.bytes() + self.storages.bytes()
     }
 
     /// Drops all nodes from memory; the state is then that of `root` in the store.
@@ -82,8 +64,7 @@ impl Tries {
         self.ahead = None;
         self.way_back = None;
         self.accounts = Trie::stored(root);
-        self.storages.clear();
-        self.storage_bytes = 0;
+        self.storages = Storages::default();
     }
 
     /// Makes the content of the tries the head. Returns its root, if it differs from that before.
@@ -127,10 +108,8 @@ impl Tries {
             return;
         };
         let slot = hash_slot(&slot);
-        let from = match self.storages.get_mut(&account) {
-            Some(storage) => storage.touch(self.turn).missing(&slot),
-            None => Some(0),
-        };
+        let missing = self.storages.read(&account, self.turn, |trie| trie.missing(&slot));
+        let from = missing.unwrap_or(Some(0));
         if let Some(from) = from {
             self.rows.want(Some(account), slot, from);
         }
@@ -146,20 +125,17 @@ impl Tries {
     }
 
     pub(crate) fn slot(&mut self, account: &B256, slot: &B256) -> Result<U256> {
-        if !self.storages.contains_key(account) {
+        if !self.storages.contains(account) {
             let Some(leaf) = self.account(account)?.filter(|a| a.storage_root != EMPTY_ROOT) else {
                 return Ok(U256::ZERO);
             };
-            self.keep(*account, Trie::stored(leaf.storage_root));
+            self.storages.keep(*account, Trie::stored(leaf.storage_root), self.turn);
         }
-        let Some(storage) = self.storages.get_mut(account) else { return Ok(U256::ZERO) };
-        let before = storage.bytes();
         let rows = self.rows.rows(Some(*account));
-        let value = storage.touch(self.turn).get(slot, &rows);
-        let value = value.map(|value| value.map_or(U256::ZERO, |value| value.0));
-        // A read that fails has loaded the nodes above those that it could not load.
-        self.storage_bytes += storage.bytes() - before;
-        Ok(value?)
+        let value = self.storages.read(account, self.turn, |trie| {
+            trie.get(slot, &rows).map(|value| value.map_or(U256::ZERO, |value| value.0))
+        });
+        Ok(value.transpose()?.unwrap_or_default())
     }
 
     /// Applies a write set to the tries. If there is a batch, the rows changed since the last call with one are added
@@ -193,10 +169,10 @@ impl Tries {
             if let (Some(batch), Some(rows)) = (batch.as_deref_mut(), rows?) {
                 batch.absorb(rows);
             }
-            self.keep(job.write.hash, job.trie);
+            self.storages.keep(job.write.hash, job.trie, self.turn);
         }
         for write in writes.accounts().iter().filter(|write| write.after.is_none()) {
-            self.forget(&write.hash);
+            self.storages.forget(&write.hash);
         }
         let change = |write: &AccountWrite| {
             let storage_root = roots.get(&write.hash).copied();
@@ -220,11 +196,8 @@ impl Tries {
     fn storage_jobs<'a>(&mut self, writes: &'a WriteSet) -> Result<Vec<StorageJob<'a>>> {
         let mut jobs = Vec::new();
         for write in writes.accounts().iter().filter(|w| w.wipe || !w.slots.is_empty()) {
-            let mut trie = match self.storages.remove(&write.hash) {
-                Some(storage) => {
-                    self.storage_bytes -= storage.bytes();
-                    storage.trie
-                }
+            let mut trie = match self.storages.take(&write.hash) {
+                Some(trie) => trie,
                 None => {
                     let root = self.account(&write.hash)?.map_or(EMPTY_ROOT, |a| a.storage_root);
                     Trie::stored(root)
@@ -236,57 +209,29 @@ impl Tries {
         Ok(jobs)
     }
 
-    /// Keeps a storage trie in memory. An empty, saved trie is not worth its memory, but a trie that has rows to be
-    /// removed must stay until it is saved.
-    fn keep(&mut self, account: B256, trie: Trie<SlotValue>) {
-        if trie.last_root() == EMPTY_ROOT && trie.is_saved() {
-            return;
-        }
-        let storage = Storage { trie, touched: self.turn };
-        self.storage_bytes += storage.bytes();
-        self.storages.insert(account, storage);
-    }
-
-    /// Drops the storage trie of a removed account, if it is saved. Otherwise the trie, which was wiped, stays until
-    /// it is.
-    fn forget(&mut self, account: &B256) {
-        if let Some(storage) = self.storages.get(account)
-            && storage.trie.is_saved()
-        {
-            self.storage_bytes -= storage.bytes();
-            self.storages.remove(account);
-        }
-    }
-
-    /// If more than `budget` bytes are in memory, drops the least recently touched nodes until three quarters of it
-    /// are left, so that the walk is worth its time. The tries must be saved.
+    /// While more than `budget` bytes are in memory, drops the least recently touched nodes of one part of all tries
+    /// after the other, so that no block waits for the whole. A part keeps as much of its memory as leaves three
+    /// quarters of the budget after all parts. The tries must be saved.
     pub(crate) fn shrink_to(&mut self, budget: usize) {
-        if self.bytes() <= budget {
-            return;
-        }
-        let turn = self.turn;
-        let mut ages = Ages::default();
-        self.accounts.add_ages(&mut ages);
-        for storage in self.storages.values_mut() {
-            storage.trie.set_block(turn);
-            let nodes = storage.trie.add_ages(&mut ages);
-            // The memory beside the nodes goes with the storage. In a contract of a slot or two it is most of it.
-            ages.add(turn.wrapping_sub(storage.touched), storage.bytes() - nodes);
-        }
-        // Storages that this turn touched are dropped only if what it touched alone exceeds the budget.
-        let keep = ages.oldest_within(budget / 4 * 3).unwrap_or(0);
-        let all = ages.oldest_within(budget).is_none();
-        self.accounts.evict(keep);
-        let mut bytes = 0;
-        self.storages.retain(|_, storage| {
-            if all || turn.wrapping_sub(storage.touched) > keep {
-                return false;
+        let all = self.bytes();
+        for _ in 0..PARTS {
+            if self.bytes() <= budget {
+                return;
             }
-            storage.trie.evict(keep);
-            bytes += storage.bytes();
-            true
-        });
-        self.storage_bytes = bytes;
+            let part = self.next_part;
+            self.next_part = part.wrapping_add(1);
+            let mut ages = Ages::default();
+            let mut bytes = self.accounts.add_ages(&nibbles(part), &mut ages);
+            bytes += self.storages.add_ages(part, self.turn, &mut ages);
+            let target = bytes as u128 * (budget / 4 * 3) as u128 / all as u128;
+            // What this turn touched stays.
+            let keep = ages.oldest_within(target as usize).unwrap_or(0);
+            self.accounts.evict_part(&nibbles(part), keep);
+            self.storages.evict(part, self.turn, keep);
+        }
+        if self.bytes() > budget {
+            self.storages = Storages::default();
+        }
     }
 }
 

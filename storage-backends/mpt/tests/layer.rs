@@ -15,6 +15,7 @@ use polytrie_testing::{
     suite::{self, LayerFactory, Verifier, finished},
 };
 use std::{
+    collections::btree_map::{BTreeMap, Entry},
     ops::ControlFlow,
     sync::{
         Arc,
@@ -104,6 +105,42 @@ fn small_contracts_are_dropped_when_the_budget_is_full() {
         finished(&*layer, number, accounts).write(&store).unwrap();
         let bytes = trie_cache_bytes(&layer);
         assert!(bytes <= BUDGET as u64, "block {number}: {bytes}");
+    }
+}
+
+/// A block that exceeds the budget drops a small part of all nodes: a block that drops many takes a hundred times as
+/// long as the others.
+#[test]
+fn no_block_drops_many_nodes() {
+    const BUDGET: u64 = 4 << 20;
+    let accounts = |n: u64| AccountChange { slots: Vec::new(), ..contract(n) };
+    let contracts = |n: u64| AccountChange { address: address(n / 100), ..contract(n) };
+    let one_contract = |n: u64| AccountChange { address: address(0), ..contract(n) };
+    let kinds: [(&str, &dyn Fn(u64) -> AccountChange); 3] =
+        [("accounts", &accounts), ("contracts", &contracts), ("one contract", &one_contract)];
+    for (kind, change) in kinds {
+        let store = Store::memory(MptLayer::TABLES).unwrap();
+        let options = MptOptions { cache_bytes: BUDGET as usize, read_ahead: false };
+        let layer = MptLayer::open(store.clone(), options).unwrap();
+        let (mut before, mut full) = (0_u64, 0);
+        for number in 0..400 {
+            let mut changes = BTreeMap::<Address, AccountChange>::new();
+            for n in 100 * number..100 * (number + 1) {
+                let change = change(n);
+                match changes.entry(change.address) {
+                    Entry::Vacant(place) => drop(place.insert(change)),
+                    Entry::Occupied(mut place) => place.get_mut().slots.extend(change.slots),
+                }
+            }
+            finished(&*layer, number, changes.into_values().collect()).write(&store).unwrap();
+            let bytes = trie_cache_bytes(&layer);
+            assert!(bytes <= BUDGET, "{kind}, block {number}: {bytes}");
+            let dropped = before.saturating_sub(bytes);
+            assert!(dropped < BUDGET / 16, "{kind}, block {number} dropped {dropped} bytes");
+            full += u64::from(bytes > BUDGET / 10 * 9);
+            before = bytes;
+        }
+        assert!(full > 50, "{kind}: the budget was full after {full} blocks only");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
 use alloy_primitives::map::{B256Map, B256Set};
 use polytrie_kv::{Batch, Read};
 use polytrie_state::{Result, Touched, corrupt};
-use polytrie_trie::{Nibbles, RowSink, cow::CowTrie};
+use polytrie_trie::{Ages, Nibbles, RowSink, cow::CowTrie};
 
 /// Number of changes from one checkpoint to the next, which is of the next shard.
 pub(crate) const EVERY: u64 = 4;
@@ -62,8 +62,33 @@ pub(crate) struct Finished {
     /// A copy of the rows, because the block that takes the first copy may be void. The worker thread copies them, not
     /// the block's.
     pub(crate) spare: Batch,
-    /// Bytes of nodes that the shard has in memory, if they were measured.
-    pub(crate) bytes: Option<usize>,
+    /// What the nodes of the shard take in memory, if they were measured.
+    pub(crate) size: Option<Box<Size>>,
+}
+
+/// The memory that the nodes of a shard take.
+#[derive(Debug)]
+pub(crate) struct Size {
+    pub(crate) bytes: usize,
+    /// The bytes by the number of changes up to `now` since the nodes were touched.
+    ages: Ages,
+    now: u64,
+}
+
+impl Size {
+    /// Measures the nodes of a shard. Visits all of them.
+    pub(crate) fn of(part: &Part, now: u64) -> Self {
+        let mut ages = Ages::default();
+        let bytes = part.add_ages(now, &mut ages);
+        Self { bytes, ages, now }
+    }
+
+    /// Returns the number of the first change of which the nodes, with those of all later ones, take no more than this
+    /// many bytes.
+    pub(crate) fn used_since(&self, bytes: usize) -> u64 {
+        let oldest = self.ages.oldest_within(bytes);
+        oldest.map_or(self.now + 1, |age| self.now.saturating_sub(age.into()))
+    }
 }
 
 /// A checkpoint whose rows are in the batch of a block that is finished.
@@ -74,7 +99,7 @@ pub(crate) struct Written {
     pub(crate) due: u64,
     /// A copy of its rows, for another block if this one is void.
     pub(crate) spare: Batch,
-    pub(crate) bytes: Option<usize>,
+    pub(crate) size: Option<Box<Size>>,
 }
 
 /// A shard as its rows hold it, and the number of its last change.

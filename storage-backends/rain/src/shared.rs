@@ -3,7 +3,7 @@
 use crate::{
     RainOptions, SHARD_COUNT,
     change::{change, key_count},
-    checkpoint::{Finished, Replayed, Underway, Written, checkpoint, due_after, lag},
+    checkpoint::{Finished, Replayed, Size, Underway, Written, checkpoint, due_after, lag},
     load,
     log::{self, LogRow},
     meta::Meta,
@@ -147,12 +147,12 @@ impl HeadChange for RainChange {
         let mut work = self.shared.work.lock();
         self.shared.head()?;
         let void = self.finished.take().and_then(|finished| finished.checkpoint);
-        if let Some(Written { shard, seq, due, spare, bytes }) = void {
+        if let Some(Written { shard, seq, due, spare, size }) = void {
             // The checkpoint goes with another block, and its measure of the shard is still right.
-            if let Some(bytes) = bytes {
-                self.shared.source.touches.set_measured(shard, bytes);
+            if let Some(size) = &size {
+                self.shared.source.touches.set_measured(shard, size.bytes);
             }
-            let finished = Finished { rows: spare.clone(), spare, bytes };
+            let finished = Finished { rows: spare.clone(), spare, size };
             let finished = Awaited::ready(finished);
             work.underway.push_front(Underway { shard, seq, due, finished });
         }
@@ -327,8 +327,8 @@ impl RainCore {
         let finished = workers.ask(shard, move || {
             // The rows of a shard do not change until this checkpoint is written.
             let rows = checkpoint(shard, &part, (since, seq), &lost, &store)?;
-            let bytes = is_measured.then(|| part.bytes());
-            Ok(Finished { spare: rows.clone(), rows, bytes })
+            let size = is_measured.then(|| Box::new(Size::of(&part, seq)));
+            Ok(Finished { spare: rows.clone(), rows, size })
         });
         work.underway.push_back(Underway { shard, seq, due, finished });
     }
@@ -339,11 +339,11 @@ impl RainCore {
             return Ok(None);
         };
         let Underway { shard, seq, due, finished } = underway;
-        let Finished { mut rows, spare, bytes } = finished.wait()?;
+        let Finished { mut rows, spare, size } = finished.wait()?;
         // The checkpoint has most of the rows.
         rows.append(batch);
         *batch = rows;
-        Ok(Some(Written { shard, seq, due, spare, bytes }))
+        Ok(Some(Written { shard, seq, due, spare, size }))
     }
 
     /// Makes a finished change the head.
@@ -366,13 +366,13 @@ impl RainCore {
             work.lost[shard].absorb(lost);
             self.changes.touches.wrote(shard, keys);
         }
-        if let Some(Written { shard, seq, bytes, .. }) = checkpoint {
+        if let Some(Written { shard, seq, size, .. }) = checkpoint {
             work.saved[shard] = seq;
-            if let Some(bytes) = bytes {
+            if let Some(size) = size {
                 let at = (seq, version.seq);
                 let parts = &mut Arc::make_mut(&mut version).parts;
                 let cache = self.options.cache_bytes;
-                let kept = self.shrink(cache, shard, &mut parts[shard], bytes, at);
+                let kept = self.shrink(cache, shard, &mut parts[shard], &size, at);
                 self.source.touches.set_measured(shard, kept);
             }
         }
@@ -392,14 +392,14 @@ impl RainCore {
         }
         let work = self.work.lock();
         let mut version = (*self.head()?).clone();
-        for (shard, part) in version.parts.iter().enumerate() {
-            touches.begin_measuring(shard);
-            touches.set_measured(shard, part.bytes());
-        }
         let (room, now) = (self.options.cache_bytes / 2, touches.now(version.seq));
-        for (shard, part) in version.parts.iter_mut().enumerate() {
-            let bytes = usize::try_from(touches.measured(shard)).unwrap_or(usize::MAX);
-            let kept = self.shrink(room, shard, part, bytes, (work.saved[shard], now));
+        let sizes = version.parts.each_ref().map(|part| Size::of(part, now));
+        for (shard, size) in sizes.iter().enumerate() {
+            touches.begin_measuring(shard);
+            touches.set_measured(shard, size.bytes);
+        }
+        for (shard, (part, size)) in version.parts.iter_mut().zip(&sizes).enumerate() {
+            let kept = self.shrink(room, shard, part, size, (work.saved[shard], now));
             touches.set_measured(shard, kept);
         }
         self.head.write().state = HeadState::Here(Arc::new(version));
@@ -407,13 +407,14 @@ impl RainCore {
     }
 
     /// Drops from memory those nodes of a shard that the store has, the longest untouched first, until the shard is
-    /// within its share of `room`. `bytes` is its size at its last measure. Returns its size afterwards.
+    /// within its share of `room`, with an eighth to spare so that it is not due at once again. `size` is its size at its
+    /// last measure. Returns its bytes afterwards.
     fn shrink(
         &self,
         room: usize,
         shard: usize,
         part: &mut Part,
-        mut bytes: usize,
+        size: &Size,
         (saved, now): (u64, u64),
     ) -> usize {
         let share = room / SHARD_COUNT;
@@ -425,22 +426,16 @@ impl RainCore {
             .fold(0, u64::saturating_add);
         let taken = usize::try_from(taken).unwrap_or(usize::MAX);
         let share = share.max(room.saturating_sub(taken));
-        for age in [1 << 12, 1 << 10, 256, 64, 16, 4, 0] {
-            if bytes <= share {
-                break;
-            }
-            let keep = Keep {
-                levels: self.options.retain,
-                saved,
-                used_since: now.saturating_sub(age).saturating_add(1),
-                now,
-            };
-            if let Some(pruned) = part.pruned(&keep) {
-                *part = pruned;
-                bytes = part.bytes();
-            }
+        if size.bytes <= share {
+            return size.bytes;
         }
-        bytes
+        let used_since = size.used_since(share - share / 8);
+        let keep = Keep { levels: self.options.retain, saved, used_since, now };
+        let mut dropped = 0;
+        if let Some(pruned) = part.pruned(&keep, &mut dropped) {
+            *part = pruned;
+        }
+        size.bytes.saturating_sub(dropped)
     }
 
     /// Returns a reader of the head, which holds the head.

@@ -116,6 +116,26 @@ fn what_is_gathered_stays_within_the_cache() {
     assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
 }
 
+/// A shard that exceeds its share drops little of it: what it drops is read again, and the block waits meanwhile.
+#[test]
+fn a_block_drops_a_small_part_of_a_full_cache() {
+    const CACHE: usize = 1 << 22;
+    let (store, layer) = loaded(CACHE);
+    let (mut before, mut full) = (0_usize, 0);
+    for number in 0..600 {
+        let some = 100 * number..100 * (number + 1);
+        let changes = some.map(|n| change(n % ACCOUNTS, account(ACCOUNTS + n))).collect();
+        finished(&*layer, number, changes).write(&store).unwrap();
+        let kept = bytes(&layer.shared.reader().unwrap().version);
+        let dropped = before.saturating_sub(kept);
+        assert!(dropped < CACHE / 16 / 2, "block {number} dropped {dropped} bytes");
+        assert!(kept < CACHE + CACHE / 4, "block {number}: {kept}");
+        full += usize::from(kept > CACHE / 4 * 3);
+        before = kept;
+    }
+    assert!(full > 400, "the cache was full after {full} blocks only");
+}
+
 /// A layer that only reads gathers for the blocks of another process, and has none that would make room.
 #[test]
 fn what_was_gathered_longest_ago_leaves_a_full_cache() {

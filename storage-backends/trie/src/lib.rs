@@ -9,6 +9,7 @@
 //! The engine knows accounts and slots as leaf values only; it knows no layer. Code that several layers need at the
 //! seam (errors, proofs, filling and checking their tables) is here too.
 
+mod ages;
 mod arena;
 mod build;
 mod canonical;
@@ -26,7 +27,8 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-pub use arena::{Ages, Cut, Trie};
+pub use ages::Ages;
+pub use arena::{Cut, Trie};
 pub use build::SortedBuilder;
 pub use canonical::verify;
 pub use check::{RowCheck, check_rows};

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::{
-    AccountLeaf, EMPTY_ROOT, LeafChange, LeafValue, Nibbles, RowSink, RowSource, SlotValue,
+    AccountLeaf, Ages, EMPTY_ROOT, LeafChange, LeafValue, Nibbles, RowSink, RowSource, SlotValue,
     SortedBuilder, Trie, TrieError,
     codec::{self, ChildRef, Node, path_of},
     prove_key, verify_key,
@@ -128,7 +128,7 @@ pub(crate) fn value() -> impl Strategy<Value = U256> {
 enum Step {
     Block { changes: BTreeMap<B256, Option<U256>>, root_first: bool, ahead: Option<usize> },
     Clear,
-    Evict(u32),
+    Evict(Vec<u8>, u32),
     Reopen,
 }
 
@@ -146,7 +146,8 @@ fn step() -> impl Strategy<Value = Step> {
                 Step::Block { changes, root_first, ahead }
             }),
         1 => Just(Step::Clear),
-        3 => (0u32..3).prop_map(Step::Evict),
+        3 => (prop::collection::vec(0u8..16, 0..3), 0u32..3)
+            .prop_map(|(part, keep)| Step::Evict(part, keep)),
         1 => Just(Step::Reopen),
     ]
 }
@@ -195,7 +196,7 @@ fn run(steps: Vec<Step>) {
                 trie.clear();
                 model.clear();
             }
-            Step::Evict(keep) => trie.evict(keep),
+            Step::Evict(part, keep) => trie.evict_part(&part, keep),
             Step::Reopen => trie = Trie::stored(trie.last_root()),
         }
         let (root, changes) = trie.commit(early);
@@ -298,6 +299,30 @@ proptest! {
                     prop_assert_eq!(found.map(|found| found.0), model.get(key).copied());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_part_is_dropped_and_no_other(
+        keys in prop::collection::btree_map(key(), value(), 1..200),
+        part in prop::collection::vec(0u8..16, 1..3),
+    ) {
+        let (root, rows) = built(&keys);
+        let mut trie = Trie::<SlotValue>::stored(root);
+        for key in keys.keys() {
+            trie.get(key, &rows).unwrap();
+        }
+        trie.set_block(1);
+        let (mut in_part, mut in_all) = (Ages::default(), Ages::default());
+        let bytes = trie.add_ages(&part, &mut in_part);
+        prop_assert!(bytes <= trie.add_ages(&[], &mut in_all));
+        let before = trie.bytes();
+        trie.evict_part(&part, 0);
+        prop_assert!(before - trie.bytes() <= bytes);
+        for key in keys.keys() {
+            let begins = Nibbles::unpack(key).iter().zip(&part).all(|(a, b)| a == *b);
+            let missing = trie.missing(key);
+            prop_assert!(missing.is_none_or(|depth| begins && depth >= part.len()), "{missing:?}");
         }
     }
 

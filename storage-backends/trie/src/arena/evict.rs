@@ -1,64 +1,15 @@
 //! Eviction: dropping nodes from memory that were not touched recently.
 
 use super::slabs::{Arena, Extension, Leaf, Link, Status};
-use crate::{LeafValue, Nibbles, Trie, codec::nibble};
+use crate::{Ages, LeafValue, Nibbles, Trie, codec::nibble};
 use alloy_primitives::B256;
-
-/// Bytes of memory by the number of blocks since a node was last touched, its age. Ages below 16 are told apart, and
-/// four classes of ages from each power of two to the next one.
-#[derive(Debug, Clone)]
-pub struct Ages([usize; Self::CLASSES]);
-
-impl Default for Ages {
-    fn default() -> Self {
-        Self([0; Self::CLASSES])
-    }
-}
-
-impl Ages {
-    const CLASSES: usize = 16 + 28 * 4;
-
-    /// Adds the memory of a node of this age.
-    pub const fn add(&mut self, age: u32, bytes: usize) {
-        self.0[Self::class(age)] += bytes;
-    }
-
-    /// Returns the largest age so that all nodes up to it take no more than this many bytes; `None` if those of age 0
-    /// alone take more.
-    pub fn oldest_within(&self, bytes: usize) -> Option<u32> {
-        let mut left = bytes;
-        let fitting = self.0.iter().take_while(|class| match left.checked_sub(**class) {
-            Some(after) => {
-                left = after;
-                true
-            }
-            None => false,
-        });
-        fitting.count().checked_sub(1).map(Self::oldest)
-    }
-
-    const fn class(age: u32) -> usize {
-        match age.checked_ilog2() {
-            Some(power @ 4..) => 4 * power as usize + ((age >> (power - 2)) & 3) as usize,
-            _ => age as usize,
-        }
-    }
-
-    /// Returns the largest age of a class.
-    const fn oldest(class: usize) -> u32 {
-        if class < 16 {
-            return class as u32;
-        }
-        let (power, quarter) = (class / 4, class % 4);
-        ((((5 + quarter) as u64) << (power - 2)) - 1) as u32
-    }
-}
+use std::ops::Range;
 
 impl<V: LeafValue> Trie<V> {
-    /// Adds the memory of nodes that [`Self::evict`] could drop to `ages`. Returns the bytes of all of them.
-    pub fn add_ages(&self, ages: &mut Ages) -> usize {
+    /// Adds the memory of nodes that [`Self::evict_part`] could drop to `ages`. Returns the bytes of all of them.
+    pub fn add_ages(&self, part: &[u8], ages: &mut Ages) -> usize {
         let mut all = 0;
-        self.arena.each(self.root, Height::ROOT, &mut |bytes, status, _| {
+        self.arena.each(self.root, part, Height::ROOT, &mut |bytes, status, _| {
             ages.add(self.now.wrapping_sub(status.touched), bytes);
             all += bytes;
         });
@@ -68,7 +19,13 @@ impl<V: LeafValue> Trie<V> {
     /// Drops the nodes from memory that were not touched in the last `keep` blocks. All commits but the last `keep`
     /// must be written; nodes that changed since the last commit stay.
     pub fn evict(&mut self, keep: u32) {
-        self.evict_from(Height::ROOT, keep);
+        self.evict_part(&[], keep);
+    }
+
+    /// Does what [`Self::evict`] does for the nodes of which the path begins with the nibbles `part`. Looks at those
+    /// alone.
+    pub fn evict_part(&mut self, part: &[u8], keep: u32) {
+        self.evict_from(part, Height::ROOT, keep);
     }
 
     /// Drops the deepest nodes from memory until the others take no more than this many bytes; nodes that
@@ -76,7 +33,8 @@ impl<V: LeafValue> Trie<V> {
     /// least recently touched node is the next one needed. Looks at every node.
     pub fn evict_deepest(&mut self, bytes: usize, keep: u32) -> Cut {
         let mut sizes = vec![0; Height::COUNT];
-        self.arena.each(self.root, Height::ROOT, &mut |bytes, _, height| sizes[height.0] += bytes);
+        let mut add = |bytes, _, height: Height| sizes[height.0] += bytes;
+        self.arena.each(self.root, &[], Height::ROOT, &mut add);
         let mut left = bytes;
         let cut = sizes.iter().position(|size| match left.checked_sub(*size) {
             Some(after) => {
@@ -86,7 +44,7 @@ impl<V: LeafValue> Trie<V> {
             None => true,
         });
         let cut = Height(cut.unwrap_or(Height::COUNT));
-        self.evict_from(cut, keep);
+        self.evict_from(&[], cut, keep);
         Cut(cut)
     }
 
@@ -124,16 +82,16 @@ impl<V: LeafValue> Trie<V> {
         }
     }
 
-    fn evict_from(&mut self, cut: Height, keep: u32) {
+    fn evict_from(&mut self, part: &[u8], cut: Height, keep: u32) {
         let now = self.now;
         let old = |status: Status, height: Height| height >= cut && status.is_old(now, keep);
         match self.arena.status(self.root) {
-            Some(status) if old(status, Height::ROOT) => {
+            Some(status) if part.is_empty() && old(status, Height::ROOT) => {
                 self.arena = Arena::default();
                 self.root = Link::Stored;
             }
             Some(_) => {
-                self.arena.evict_below(self.root, Height::ROOT, &old);
+                self.arena.evict_below(self.root, part, Height::ROOT, &old);
                 self.arena.shrink();
             }
             None => {}
@@ -179,55 +137,82 @@ impl Height {
 }
 
 impl<V> Arena<V> {
-    /// Visits the nodes with the bytes of each, its status and its height. The bytes include those of its leaves,
-    /// which stay in memory as long as it does.
-    fn each(&self, link: Link, height: Height, visit: &mut impl FnMut(usize, Status, Height)) {
+    /// Visits the nodes below a link of which the path, from there on, begins with `part`, with the bytes of each, its
+    /// status and its height. The bytes include those of its leaves, which stay in memory as long as it does.
+    fn each(
+        &self,
+        link: Link,
+        part: &[u8],
+        height: Height,
+        visit: &mut impl FnMut(usize, Status, Height),
+    ) {
         let leaf = size_of::<Option<Leaf<V>>>();
         let Some(status) = self.status(link) else { return };
         match link {
             Link::Empty | Link::Stored => {}
-            Link::Leaf(_) => visit(leaf, status, height),
+            Link::Leaf(_) => {
+                if part.is_empty() {
+                    visit(leaf, status, height);
+                }
+            }
             Link::Extension(id) => {
                 let extension = self.extensions.get(id);
-                visit(size_of::<Option<Extension>>(), status, height);
-                self.each(extension.child, height.after(&extension.prefix), visit);
+                if part.is_empty() {
+                    visit(size_of::<Option<Extension>>(), status, height);
+                }
+                if let Some(rest) = part_below(part, &extension.prefix) {
+                    self.each(extension.child, rest, height.after(&extension.prefix), visit);
+                }
             }
             Link::Branch(id) => {
                 let branch = self.branches.get(id);
                 let mut bytes = branch.bytes();
-                for (nibble, child) in branch.children.iter().enumerate() {
-                    match child {
+                let (nibbles, rest) = step(part);
+                for nibble in nibbles {
+                    match branch.children[nibble] {
                         Link::Leaf(_) => bytes += leaf,
-                        other => self.each(*other, height.child(nibble), visit),
+                        other => self.each(other, rest, height.child(nibble), visit),
                     }
                 }
-                visit(bytes, status, height);
+                if part.is_empty() {
+                    visit(bytes, status, height);
+                }
             }
         }
     }
 
-    fn evict_below(&mut self, link: Link, height: Height, old: &impl Fn(Status, Height) -> bool) {
+    fn evict_below(
+        &mut self,
+        link: Link,
+        part: &[u8],
+        height: Height,
+        old: &impl Fn(Status, Height) -> bool,
+    ) {
         match link {
             Link::Empty | Link::Stored | Link::Leaf(_) => {}
             // One row holds the extension and its branch, so both are loaded and dropped together.
             Link::Extension(id) => {
                 let extension = self.extensions.get(id);
-                let height = height.after(&extension.prefix);
-                self.evict_below(extension.child, height, old);
+                if let Some(rest) = part_below(part, &extension.prefix) {
+                    let height = height.after(&extension.prefix);
+                    self.evict_below(extension.child, rest, height, old);
+                }
             }
             Link::Branch(id) => {
-                for nibble in 0..16 {
+                let (nibbles, rest) = step(part);
+                for nibble in nibbles {
                     let child = self.branches.get(id).children[nibble];
                     if matches!(child, Link::Empty | Link::Stored | Link::Leaf(_)) {
                         // Leaves are in their branch's row.
                         continue;
                     }
                     let below = height.child(nibble);
-                    if self.status(child).is_some_and(|status| old(status, below)) {
+                    let is_old = self.status(child).is_some_and(|status| old(status, below));
+                    if rest.is_empty() && is_old {
                         self.drop_subtree(child);
                         self.branches.get_mut(id).children[nibble] = Link::Stored;
                     } else {
-                        self.evict_below(child, below, old);
+                        self.evict_below(child, rest, below, old);
                     }
                 }
             }
@@ -252,33 +237,16 @@ impl<V> Arena<V> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_of_ages_follow_each_other() {
-        for class in 0..Ages::CLASSES {
-            let oldest = Ages::oldest(class);
-            assert_eq!(Ages::class(oldest), class);
-            match oldest.checked_add(1) {
-                Some(next) => assert_eq!(Ages::class(next), class + 1),
-                None => assert_eq!(class, Ages::CLASSES - 1),
-            }
-        }
+/// Returns the children of a branch that lead to the part, and what is left of the part below them.
+fn step(part: &[u8]) -> (Range<usize>, &[u8]) {
+    match part {
+        [] => (0..16, part),
+        [nibble, rest @ ..] => (usize::from(*nibble)..usize::from(*nibble) + 1, rest),
     }
+}
 
-    #[test]
-    fn the_oldest_that_fit() {
-        let mut ages = Ages::default();
-        for (age, bytes) in [(0, 10), (3, 10), (1_000, 10), (u32::MAX, 10)] {
-            ages.add(age, bytes);
-        }
-        assert_eq!(ages.oldest_within(9), None);
-        assert_eq!(ages.oldest_within(19), Some(2));
-        // 1,000 is in the class of 896 to 1,023.
-        assert_eq!(ages.oldest_within(29), Some(895));
-        assert_eq!(ages.oldest_within(39), Some(3_758_096_383));
-        assert_eq!(ages.oldest_within(40), Some(u32::MAX));
-    }
+/// Returns what is left of the part below an extension; `None` if the extension leads elsewhere.
+fn part_below<'p>(part: &'p [u8], prefix: &Nibbles) -> Option<&'p [u8]> {
+    let leads_there = prefix.iter().zip(part).all(|(a, b)| a == *b);
+    leads_there.then(|| part.get(prefix.len()..).unwrap_or_default())
 }

@@ -21,5 +21,5 @@ mod slabs;
 mod trie;
 mod update;
 
-pub use evict::{Ages, Cut};
+pub use evict::Cut;
 pub use trie::Trie;

@@ -2,7 +2,7 @@
 //! its storage tries.
 
 use super::{CowTrie, CowValue, Keep};
-use crate::{AccountLeaf, LeafValue, SlotValue};
+use crate::{AccountLeaf, Ages, LeafValue, SlotValue};
 use polytrie_state::Account;
 use std::{
     ops::{Deref, DerefMut},
@@ -83,13 +83,13 @@ impl LeafValue for Entry {
 }
 
 impl CowValue for Entry {
-    fn pruned(&self, keep: &Keep) -> Option<Self> {
+    fn pruned(&self, keep: &Keep, dropped: &mut usize) -> Option<Self> {
         // Levels that stay are counted in the account trie only.
-        let storage = self.storage.pruned(&Keep { levels: 0, ..*keep })?;
+        let storage = self.storage.pruned(&Keep { levels: 0, ..*keep }, dropped)?;
         Some(Self { account: self.account, storage: storage.into() })
     }
 
-    fn bytes(&self) -> usize {
-        self.storage.0.as_ref().map_or(0, |trie| size_of_val(&**trie) + trie.bytes())
+    fn add_ages(&self, now: u64, ages: &mut Ages) -> usize {
+        self.storage.0.as_ref().map_or(0, |trie| size_of_val(&**trie) + trie.add_ages(now, ages))
     }
 }

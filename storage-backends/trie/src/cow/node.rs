@@ -5,7 +5,7 @@ use super::{
     row,
 };
 use crate::{
-    EMPTY_ROOT, LeafValue, Nibbles, Result, RowSource, SlotValue, TrieError,
+    Ages, EMPTY_ROOT, LeafValue, Nibbles, Result, RowSource, SlotValue, TrieError,
     codec::{self, ChildRef, nibble, path_of},
 };
 use alloy_primitives::{B256, keccak256};
@@ -16,14 +16,16 @@ use std::sync::{
 
 /// A leaf value that may hold a trie of its own, as an account holds its storage.
 pub trait CowValue: LeafValue {
-    /// Returns the value without the nodes that need not stay in memory; `None` if all stay.
-    fn pruned(&self, keep: &super::Keep) -> Option<Self> {
-        let _ = keep;
+    /// Does for the nodes of the value what [`CowTrie::pruned`] does.
+    fn pruned(&self, keep: &super::Keep, dropped: &mut usize) -> Option<Self> {
+        let _ = (keep, dropped);
         None
     }
 
-    /// Returns the bytes of memory that the value takes beyond its own size.
-    fn bytes(&self) -> usize {
+    /// Does for the nodes of the value what [`CowTrie::add_ages`] does. Returns the bytes of memory that the value takes
+    /// beyond its own size.
+    fn add_ages(&self, now: u64, ages: &mut Ages) -> usize {
+        let _ = (now, ages);
         0
     }
 }
