@@ -431,11 +431,7 @@ impl RainCore {
         }
         let used_since = size.used_since(share - share / 8);
         let keep = Keep { levels: self.options.retain, saved, used_since, now };
-        let mut dropped = 0;
-        if let Some(pruned) = part.pruned(&keep, &mut dropped) {
-            *part = pruned;
-        }
-        size.bytes.saturating_sub(dropped)
+        size.bytes.saturating_sub(part.prune(&keep))
     }
 
     /// Returns a reader of the head, which holds the head.

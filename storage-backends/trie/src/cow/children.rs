@@ -178,6 +178,16 @@ impl<V> Children<V> {
         nibbles(self.inner).zip(&self.links)
     }
 
+    /// Returns the children that are nodes of their own for writing, in order.
+    pub(super) fn links_mut(&mut self) -> impl Iterator<Item = &mut Link<V>> {
+        self.links.iter_mut()
+    }
+
+    /// Returns the children that are leaves for writing, in order.
+    pub(super) fn leaves_mut(&mut self) -> impl Iterator<Item = &mut Leaf<V>> {
+        self.leaves.iter_mut()
+    }
+
     /// Returns the children that are leaves, with their nibbles, in order.
     pub(super) fn leaves(&self) -> impl Iterator<Item = (u8, &Leaf<V>)> {
         nibbles(self.leaf).zip(&self.leaves)

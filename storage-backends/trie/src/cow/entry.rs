@@ -83,10 +83,10 @@ impl LeafValue for Entry {
 }
 
 impl CowValue for Entry {
-    fn pruned(&self, keep: &Keep, dropped: &mut usize) -> Option<Self> {
+    fn prune(&mut self, keep: &Keep) -> usize {
         // Levels that stay are counted in the account trie only.
-        let storage = self.storage.pruned(&Keep { levels: 0, ..*keep }, dropped)?;
-        Some(Self { account: self.account, storage: storage.into() })
+        let keep = Keep { levels: 0, ..*keep };
+        self.storage.0.as_mut().map_or(0, |trie| trie.prune(&keep))
     }
 
     fn add_ages(&self, now: u64, ages: &mut Ages) -> usize {

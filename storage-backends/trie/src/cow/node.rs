@@ -16,10 +16,10 @@ use std::sync::{
 
 /// A leaf value that may hold a trie of its own, as an account holds its storage.
 pub trait CowValue: LeafValue {
-    /// Does for the nodes of the value what [`CowTrie::pruned`] does.
-    fn pruned(&self, keep: &super::Keep, dropped: &mut usize) -> Option<Self> {
-        let _ = (keep, dropped);
-        None
+    /// Does for the nodes of the value what [`CowTrie::prune`] does.
+    fn prune(&mut self, keep: &super::Keep) -> usize {
+        let _ = keep;
+        0
     }
 
     /// Does for the nodes of the value what [`CowTrie::add_ages`] does. Returns the bytes of memory that the value takes
@@ -73,6 +73,13 @@ pub(super) struct Node<V> {
     pub(super) used: AtomicU64,
 }
 
+impl<V: Clone> Clone for Node<V> {
+    fn clone(&self) -> Self {
+        let used = AtomicU64::new(self.used.load(Ordering::Relaxed));
+        Self { kind: self.kind.clone(), born: self.born, used }
+    }
+}
+
 /// A key and its value.
 #[derive(Debug, Clone)]
 pub(super) struct Leaf<V> {
@@ -106,11 +113,6 @@ impl<V> Leaf<V> {
     /// Returns the leaf as it is at another depth, where its reference is another.
     pub(super) fn moved(self) -> Self {
         Self { reference: OnceLock::new(), ..self }
-    }
-
-    /// Returns the leaf with its value in another form, which has the same encoding.
-    pub(super) fn with(&self, value: V) -> Self {
-        Self { key: self.key, value, reference: self.reference.clone(), born: self.born }
     }
 
     /// Returns the value for the change `now` to write, and forgets the reference.
@@ -156,12 +158,6 @@ impl<V> Node<V> {
     /// Makes a node as the store has it, touched by the change `now`.
     pub(super) fn stored(kind: Kind<V>, now: u64) -> Self {
         Self { kind, born: 0, used: AtomicU64::new(now) }
-    }
-
-    /// Returns a copy of the node with `kind` in place of its links or values, which have the same encoding.
-    pub(super) fn relinked(&self, kind: Kind<V>) -> Self {
-        let used = AtomicU64::new(self.used.load(Ordering::Relaxed));
-        Self { kind, born: self.born, used }
     }
 
     pub(super) fn touch(&self, now: u64) {
@@ -237,11 +233,6 @@ impl<V> Link<V> {
         self.node.get().zip(other.node.get()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
     }
 
-    /// Returns a link with the same reference to another copy of the node.
-    pub(super) fn to_copy(&self, node: Node<V>) -> Self {
-        Self { reference: self.reference.clone(), node: OnceLock::from(Arc::new(node)) }
-    }
-
     /// Whether the reference is computed.
     pub(super) fn is_resolved(&self) -> bool {
         self.reference.get().is_some()
@@ -259,9 +250,24 @@ impl<V: Clone> Link<V> {
     pub(super) fn to_mut(&mut self) -> Option<&mut Node<V>> {
         let node = self.node.get_mut()?;
         if Arc::get_mut(node).is_none() {
-            *node = Arc::new(node.relinked(node.kind.clone()));
+            *node = Arc::new(Node::clone(node));
         }
         Arc::get_mut(node)
+    }
+
+    /// Runs `edit`, which drops nodes below the node, if it is in memory. If other versions share it, a copy is edited,
+    /// which takes its place if anything was dropped. Returns the bytes that `edit` says it dropped.
+    pub(super) fn edit(&mut self, edit: impl FnOnce(&mut Node<V>) -> usize) -> usize {
+        let Some(node) = self.node.get_mut() else { return 0 };
+        if let Some(node) = Arc::get_mut(node) {
+            return edit(node);
+        }
+        let mut copy = Node::clone(node);
+        let dropped = edit(&mut copy);
+        if dropped > 0 {
+            *node = Arc::new(copy);
+        }
+        dropped
     }
 
     /// Returns the node for the change `now` to write, if it is in memory. Forgets the reference.

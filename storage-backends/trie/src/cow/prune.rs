@@ -1,9 +1,6 @@
 //! Dropping nodes from memory that the store has.
 
-use super::{
-    children::{Child, Children, Item},
-    node::{CowTrie, CowValue, Kind, Leaf, Link, Node},
-};
+use super::node::{CowTrie, CowValue, Kind, Leaf, Link, Node};
 use crate::Ages;
 use std::sync::{Arc, atomic::Ordering};
 
@@ -22,12 +19,11 @@ pub struct Keep {
 }
 
 impl<V: CowValue> CowTrie<V> {
-    /// This version without the nodes that need not stay; `None` if all stay. Adds the bytes of memory of the nodes that
-    /// went to `dropped`. Older versions keep their nodes.
-    #[must_use]
-    pub fn pruned(&self, keep: &Keep, dropped: &mut usize) -> Option<Self> {
-        let root = prune(&self.root, self.depth(), keep, dropped)?;
-        Some(Self { base: self.base, root })
+    /// Drops the nodes of this version from memory that need not stay. Other versions keep theirs. Returns the bytes of
+    /// memory that the dropped nodes took.
+    pub fn prune(&mut self, keep: &Keep) -> usize {
+        let depth = self.depth();
+        prune(&mut self.root, depth, keep)
     }
 
     /// Adds the memory of the nodes to `ages`, by the number of changes up to `now` since they were touched. Returns the
@@ -42,58 +38,36 @@ impl<V: CowValue> CowTrie<V> {
     }
 }
 
-/// Returns the link without the nodes that need not stay; `None` if all stay.
-fn prune<V: CowValue>(
-    link: &Link<V>,
-    depth: usize,
-    keep: &Keep,
-    dropped: &mut usize,
-) -> Option<Link<V>> {
-    let node = link.in_memory()?;
+fn prune<V: CowValue>(link: &mut Link<V>, depth: usize, keep: &Keep) -> usize {
+    let Some(node) = link.in_memory() else { return 0 };
     let may_go = node.born <= keep.saved
         && depth >= keep.levels
         && !(keep.used_since..=keep.now).contains(&node.used.load(Ordering::Relaxed));
     if may_go {
-        *dropped += add_ages(link, keep.now, &mut Ages::default());
-        return Some(Link::stored(*link.reference(depth)));
+        let dropped = add_ages(link, keep.now, &mut Ages::default());
+        *link = Link::stored(*link.reference(depth));
+        return dropped;
     }
-    let kind = match &node.kind {
-        Kind::Leaf(leaf) => Kind::Leaf(Box::new(prune_leaf(leaf, keep, dropped)?)),
-        Kind::Extension { prefix, child } => {
-            let child = Box::new(prune(child, depth + prefix.len(), keep, dropped)?);
-            Kind::Extension { prefix: *prefix, child }
-        }
-        Kind::Branch(children) => {
-            let mut changed: Option<Children<V>> = None;
-            for (n, child) in children.iter() {
-                match child {
-                    Child::Inner(link) => {
-                        if let Some(pruned) = prune(link, depth + 1, keep, dropped)
-                            && let Some(link) =
-                                changed.get_or_insert_with(|| children.clone()).link_mut(n)
-                        {
-                            // The link is replaced in its place, so that a doubtful child stays doubtful.
-                            *link = pruned;
-                        }
-                    }
-                    Child::Leaf(leaf) => {
-                        if let Some(pruned) = prune_leaf(leaf, keep, dropped) {
-                            let changed = changed.get_or_insert_with(|| children.clone());
-                            changed.put(n, Item::Leaf(pruned));
-                        }
-                    }
-                }
-            }
-            Kind::Branch(changed?)
-        }
-    };
     // References stay: those of saved nodes are computed, and the others are computed again when needed.
-    Some(link.to_copy(node.relinked(kind)))
+    link.edit(|node| prune_below(&mut node.kind, depth, keep))
 }
 
-/// Returns the leaf without the nodes of its value that need not stay; the leaf itself stays while its branch does.
-fn prune_leaf<V: CowValue>(leaf: &Leaf<V>, keep: &Keep, dropped: &mut usize) -> Option<Leaf<V>> {
-    leaf.value.pruned(keep, dropped).map(|value| leaf.with(value))
+fn prune_below<V: CowValue>(kind: &mut Kind<V>, depth: usize, keep: &Keep) -> usize {
+    match kind {
+        Kind::Leaf(leaf) => leaf.value.prune(keep),
+        Kind::Extension { prefix, child } => prune(child, depth + prefix.len(), keep),
+        // A link is replaced in its place, so that a doubtful child stays doubtful. A leaf stays while its branch does.
+        Kind::Branch(children) => {
+            let mut dropped = 0;
+            for link in children.links_mut() {
+                dropped += prune(link, depth + 1, keep);
+            }
+            for leaf in children.leaves_mut() {
+                dropped += leaf.value.prune(keep);
+            }
+            dropped
+        }
+    }
 }
 
 fn add_ages<V: CowValue>(link: &Link<V>, now: u64, ages: &mut Ages) -> usize {

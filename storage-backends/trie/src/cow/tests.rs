@@ -189,9 +189,8 @@ proptest! {
                 head.write_since(saved_at, &gone, &before, &mut rows).unwrap();
                 saved_at = now;
                 let used_since = now.saturating_sub(1);
-                let (all, mut dropped) = (head.bytes(), 0);
-                let keep = Keep { levels, saved: now, used_since, now };
-                head = head.pruned(&keep, &mut dropped).unwrap_or(head);
+                let all = head.bytes();
+                let dropped = head.prune(&Keep { levels, saved: now, used_since, now });
                 // Nodes that are copied have no room for more children.
                 prop_assert!(head.bytes() + dropped <= all);
                 let expected: Vec<_> = state.clone().into_iter().collect();
@@ -282,7 +281,7 @@ proptest! {
             head.write_since(saved, &gone, &source, &mut rows).unwrap();
             saved = now;
             let keep = Keep { levels: 0, saved, used_since: now + 1 - now % 2, now };
-            head = head.pruned(&keep, &mut 0).unwrap_or(head);
+            head.prune(&keep);
             let found = stored_leaves(head.root(), &rows);
             prop_assert_eq!(&found, &leaves(&whole, &Memory::default(), B256::ZERO));
             let source = Given { stored: rows.clone(), given: &given };
