@@ -7,6 +7,8 @@
 mod branches;
 #[path = "../common/clique.rs"]
 mod clique_maker;
+#[path = "../common/each_layer.rs"]
+mod each_layer;
 #[path = "../common/fixtures.rs"]
 mod fixtures;
 #[path = "../common/run.rs"]

@@ -15,36 +15,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-pub(crate) use crate::sample::{sample, sample_blocks};
-
-/// Makes one test for each state layer of each listed function, which takes the name of the layer. A new layer
-/// needs a line here.
-macro_rules! for_each_layer {
-    ($($case:ident),* $(,)?) => {
-        $crate::support::for_each_layer!(@layer "binary" binary $($case)*);
-        $crate::support::for_each_layer!(@layer "lmpt" lmpt $($case)*);
-        $crate::support::for_each_layer!(@layer "lvmt" lvmt $($case)*);
-        $crate::support::for_each_layer!(@layer "mpt" mpt $($case)*);
-        $crate::support::for_each_layer!(@layer "mpt-hash" mpt_hash $($case)*);
-        $crate::support::for_each_layer!(@layer "nomt" nomt $($case)*);
-        $crate::support::for_each_layer!(@layer "qmdb" qmdb $($case)*);
-        $crate::support::for_each_layer!(@layer "rain" rain $($case)*);
-        $crate::support::for_each_layer!(@layer "raw" raw $($case)*);
-        $crate::support::for_each_layer!(@layer "replica" replica $($case)*);
-    };
-    (@layer $feature:literal $layer:ident $($case:ident)*) => {
-        #[cfg(feature = $feature)]
-        mod $layer {
-            $(
-                #[test]
-                fn $case() {
-                    super::$case($feature);
-                }
-            )*
-        }
-    };
-}
-pub(crate) use for_each_layer;
+pub(crate) use crate::{
+    each_layer::for_each_layer,
+    sample::{sample, sample_blocks},
+};
 
 /// Whether the keys of a layer are made of addresses and slots, so that a state with only their hashes is not
 /// enough.

@@ -1,12 +1,12 @@
 //! Tests of `kill -9` at random moments of an import.
 
 use crate::{
+    each_layer::for_each_layer,
     fixtures::{fixture, read},
     run::{Run, polytrie, program, run},
     say,
     variables::number,
 };
-use polytrie::layers::LAYERS;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{
@@ -89,8 +89,9 @@ fn check(datadir: &Path, context: &str) {
     assert_eq!(run.code, Some(0), "{context}: {}{}", run.text(), run.stderr);
 }
 
-#[test]
-fn an_import_that_is_killed_goes_on() {
+for_each_layer!(an_import_that_is_killed_goes_on);
+
+fn an_import_that_is_killed_goes_on(layer: &'static str) {
     let rounds = number("POLYTRIE_CRASH_ROUNDS").unwrap_or(ROUNDS);
     let seed: u64 = number("POLYTRIE_CRASH_SEED").unwrap_or_else(rand::random);
     let files = ["chains/condense/foundation.conf.json", "chains/condense/export.rlp.gz"];
@@ -99,49 +100,47 @@ fn an_import_that_is_killed_goes_on() {
     // The file is decompressed first, so that a restart does not spend time on it.
     let blocks = temp.path().join("blocks.rlp");
     std::fs::write(&blocks, read(&file)).unwrap();
-    for layer in LAYERS {
-        let context = format!("POLYTRIE_CRASH_SEED={seed}, layer {}", layer.name);
-        say(&format!("{context}: {rounds} rounds"));
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let import = |name: &str, verify: &'static str| Import {
-            layer: layer.name,
-            verify,
-            chain: chain.clone(),
-            file: blocks.clone(),
-            datadir: temp.path().join(format!("{}-{name}", layer.name)),
-            csv: temp.path().join(format!("{}-{name}.csv", layer.name)),
-        };
-        let straight = import("straight", "full");
-        let start = Instant::now();
-        straight.to_its_end();
-        let time = start.elapsed();
-        let expected = end(&straight.datadir);
+    let context = format!("POLYTRIE_CRASH_SEED={seed}, layer {layer}");
+    say(&format!("{context}: {rounds} rounds"));
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let import = |name: &str, verify: &'static str| Import {
+        layer,
+        verify,
+        chain: chain.clone(),
+        file: blocks.clone(),
+        datadir: temp.path().join(name),
+        csv: temp.path().join(format!("{name}.csv")),
+    };
+    let straight = import("straight", "full");
+    let start = Instant::now();
+    straight.to_its_end();
+    let time = start.elapsed();
+    let expected = end(&straight.datadir);
 
-        let (mut kills, mut completed) = (0, 0);
+    let (mut kills, mut completed) = (0, 0);
+    while kills < rounds {
+        let verify = if completed % 2 == 0 { "full" } else { "every=25" };
+        let import = import(&completed.to_string(), verify);
         while kills < rounds {
-            let verify = if completed % 2 == 0 { "full" } else { "every=25" };
-            let import = import(&completed.to_string(), verify);
-            while kills < rounds {
-                let delay = time.mul_f64(random.random::<f64>() * 2.0 / f64::from(KILLS_AN_IMPORT));
-                let ended = import.killed_after(delay);
-                let context = format!("{context}, kill {kills} after {delay:?}");
-                check(&import.datadir, &context);
-                if ended {
-                    break;
-                }
-                kills += 1;
-            }
-            import.to_its_end();
+            let delay = time.mul_f64(random.random::<f64>() * 2.0 / f64::from(KILLS_AN_IMPORT));
+            let ended = import.killed_after(delay);
+            let context = format!("{context}, kill {kills} after {delay:?}");
             check(&import.datadir, &context);
-            let found = end(&import.datadir);
-            assert_eq!(found.0, expected.0, "{context}");
-            assert!(found.1 == expected.1, "{context}: another state");
-            let told = told(&import.csv);
-            let head = expected.0["number"].as_u64().unwrap();
-            assert!(told.iter().copied().eq(1..=head), "{context}: figures of {told:?}");
-            std::fs::remove_dir_all(&import.datadir).unwrap();
-            completed += 1;
+            if ended {
+                break;
+            }
+            kills += 1;
         }
-        say(&format!("{context}: killed {kills} times, completed {completed} imports"));
+        import.to_its_end();
+        check(&import.datadir, &context);
+        let found = end(&import.datadir);
+        assert_eq!(found.0, expected.0, "{context}");
+        assert!(found.1 == expected.1, "{context}: another state");
+        let told = told(&import.csv);
+        let head = expected.0["number"].as_u64().unwrap();
+        assert!(told.iter().copied().eq(1..=head), "{context}: figures of {told:?}");
+        std::fs::remove_dir_all(&import.datadir).unwrap();
+        completed += 1;
     }
+    say(&format!("{context}: killed {kills} times, completed {completed} imports"));
 }

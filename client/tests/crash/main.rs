@@ -7,6 +7,8 @@ mod boundary;
 #[path = "../common/branches.rs"]
 mod branches;
 mod damage;
+#[path = "../common/each_layer.rs"]
+mod each_layer;
 #[path = "../common/fixtures.rs"]
 mod fixtures;
 mod kill;
