@@ -11,7 +11,7 @@ use super::{
     signals::on_interrupt,
 };
 use crate::{
-    bench::Cache,
+    bench::{self, Cache, Settings, Subject},
     blocks::OutputFile,
     chain::Chain,
     consensus::{MAX_GAS_LIMIT, MIN_GAS_LIMIT},
@@ -308,8 +308,7 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
 /// no setup that others trust.
 fn equip(options: &mut OpenOptions) -> Result<(), Failure> {
     let kind = LAYERS.iter().find(|kind| options.state.as_deref() == Some(kind.name));
-    let Some((kind, missing)) = kind.and_then(|kind| Some((kind, kind.provision(&options.layer)?)))
-    else {
+    let Some(kind) = kind.filter(|kind| kind.provision(&options.layer).is_some()) else {
         return Ok(());
     };
     let cache = user_cache().ok_or_else(|| {
@@ -318,10 +317,9 @@ fn equip(options: &mut OpenOptions) -> Result<(), Failure> {
             kind.name
         ))
     })?;
-    let dir = Cache::open(&cache)?.entry(missing.name, &missing.parameters, |dir| {
-        (missing.make)(dir).map_err(Failure::from)
-    })?;
-    (missing.take)(&mut options.layer, &dir);
+    let mut settings = Settings { layer: options.layer.clone(), ..Settings::default() };
+    bench::equip(&[Subject::new(kind.name, "memory")], &mut settings, &Cache::open(&cache)?)?;
+    options.layer = settings.layer;
     tracing::warn!(
         "`{}` has no setup: as the chain is in memory only, an INSECURE one was made up, with which anything can be proven; `polytrie setup` makes a real one",
         kind.name
