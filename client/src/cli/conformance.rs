@@ -56,8 +56,12 @@ pub(super) struct ConformanceArgs {
 }
 
 pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failure> {
-    let places: Vec<&Path> = args.places.iter().map(PathBuf::as_path).collect();
-    output::expect_apart(&[("--json", args.json.as_deref())], &places)?;
+    if let Some(json) = &args.json {
+        // A place that cannot be searched is an error of the run.
+        let tests = conformance::test_files(&args.places).unwrap_or_default();
+        let tests: Vec<&Path> = tests.iter().map(PathBuf::as_path).collect();
+        output::expect_apart(&[("--json", Some(json.as_path()))], &tests)?;
+    }
     let layer = layers::layer(&args.state)?;
     let mut layer_options = LayerOptions::from(args.needs);
     // A setting that the layer lacks is reported once, not by every test.

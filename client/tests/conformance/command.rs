@@ -113,6 +113,22 @@ fn wrong_usage_is_told_from_a_failing_machine() {
     }
 }
 
+/// The report does not replace a test of a directory that is read.
+#[test]
+fn a_report_is_no_test() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let folder = dir.path().join("folder");
+    fs::create_dir(&folder).expect("a directory can be made");
+    let test = folder.join("a.json");
+    fs::write(&test, "{}").expect("a file can be written");
+    let place = dir.path().display().to_string();
+    let output = polytrie(&[&place, "--json", &test.display().to_string()]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = text(&output.stderr);
+    assert!(error.contains("is the same file as what is read"), "{error}");
+    assert_eq!(fs::read(&test).expect("it is there"), b"{}");
+}
+
 /// An interrupted run leaves no incomplete report, under any name.
 #[test]
 fn an_interrupted_run_leaves_nothing() {

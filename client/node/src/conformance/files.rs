@@ -8,7 +8,11 @@ use std::{
 
 /// Returns the JSON files in and below `places`, in the order of their names. A place that is a file is returned
 /// whatever its name.
-pub(super) fn find(places: &[PathBuf]) -> Result<Vec<PathBuf>, ConformanceError> {
+///
+/// # Errors
+///
+/// Fails if a place or a directory in it cannot be read.
+pub fn test_files(places: &[PathBuf]) -> Result<Vec<PathBuf>, ConformanceError> {
     let mut files = Vec::new();
     for place in places {
         if is_dir(place)? {

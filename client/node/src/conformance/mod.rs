@@ -50,5 +50,6 @@ mod state_test;
 mod superseded;
 
 pub use error::ConformanceError;
+pub use files::test_files;
 pub use report::{ConformanceReport, FileReport, Outcome, Summary, TestReport};
 pub use runner::{ConformanceOptions, run};

@@ -53,7 +53,7 @@ pub fn run<E: From<ConformanceError>>(
     options: &ConformanceOptions,
     mut receive: impl FnMut(FileReport) -> Result<(), E>,
 ) -> Result<Summary, E> {
-    let files = files::find(&options.places)?;
+    let files = files::test_files(&options.places)?;
     let next = AtomicUsize::new(0);
     let (sender, results) = bounded(64);
     let mut summary = Summary::default();
