@@ -242,6 +242,7 @@ fn a_result_is_no_file_of_a_directory_that_is_read() {
         polytrie!["import", dir, "--chain", "mainnet", "--json", archive],
         polytrie!["bench", "chain", "--prestate", dir, "--chain", "mainnet", "--json", block],
         polytrie!["bench", "chain", dir, "--chain", "mainnet", "--json", archive],
+        polytrie!["bench", "paper", "all", "--blocks", dir, "--chain", "dev", "--json", archive],
     ] {
         assert_fails(&run, 2, &["is the same file", "name another one"]);
     }

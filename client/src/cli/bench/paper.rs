@@ -12,7 +12,10 @@ use crate::{
         report::{columns, plot},
     },
     blocks::OutputFile,
-    cli::output::{self, write_json},
+    cli::{
+        input::block_inputs,
+        output::{self, write_json},
+    },
 };
 use clap::Args;
 use std::{
@@ -83,7 +86,8 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
         dir.as_deref().map_or(Ok(()), |dir| create_dir(option, dir))?;
     }
     let genesis = args.chain.as_deref().map(Path::new);
-    let inputs: Vec<&Path> = args.blocks.iter().map(PathBuf::as_path).chain(genesis).collect();
+    let blocks = block_inputs(&args.blocks, None);
+    let inputs: Vec<&Path> = blocks.iter().map(PathBuf::as_path).chain(genesis).collect();
     let outputs = [("--json", args.json.as_deref()), ("--markdown", args.markdown.as_deref())];
     output::expect_apart(&outputs, &inputs)?;
     let json = args.json.as_deref().map(create_json).transpose()?;
