@@ -70,6 +70,12 @@ fn what_cannot_be_generated() {
         polytrie!["bench", "generate", "--workload", "transfer", "--out", out, "--json", json];
     assert_fails(&run, 3, &["made.json", "cannot be written"]);
     assert!(!out.join("chain.rlp").exists());
+    for made in ["genesis.json", "chain.rlp"] {
+        let json = out.join(made);
+        let run =
+            polytrie!["bench", "generate", "--workload", "transfer", "--out", out, "--json", json];
+        assert_fails(&run, 2, &[made, "is the same file as that of --out"]);
+    }
     for wrong in
         [["--accounts", "0"], ["--txs", "0"], ["--new-recipients", "101"], ["--block-txs", "0"]]
     {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     bench::{
-        Cache, CacheError, Generated, WorkloadSpec, generate, generate_state,
+        CHAIN_FILE, Cache, CacheError, Generated, WorkloadSpec, generate, generate_state,
         mainnet::{MainnetShape, Parts},
     },
     cli::{
@@ -63,8 +63,15 @@ struct Report<'a> {
 pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt();
     let spec = args.workload.spec()?;
-    output::expect_not_ours("--out", &args.out.join(GENESIS_FILE))?;
+    let (genesis, chain) = (args.out.join(GENESIS_FILE), args.out.join(CHAIN_FILE));
+    output::expect_not_ours("--out", &genesis)?;
     output::create_dir(&args.out)?;
+    let outputs = [
+        ("--out", Some(genesis.as_path())),
+        ("--out", Some(chain.as_path())),
+        ("--json", args.result.file()),
+    ];
+    output::expect_apart(&outputs, &[])?;
     // The file may lie in the directory that was just made.
     let result = args.result.open()?;
     if let (Some(Network::Mainnet), Some(size)) = (args.shape, args.size) {
