@@ -121,9 +121,13 @@ fn stores_are_restored_in_place() {
     };
     let of_copies = bench(&cache, &args).ok().json();
     let before = entries();
-    let in_place = bench(&cache, &format!("{args} --in-place")).ok().json();
+    let html = data.file("html");
+    let in_place = format!("{args} --in-place --html {:?}", html.display());
+    let in_place = bench(&cache, &in_place).ok().json();
     check(&in_place, "mdbx");
     assert!(in_place["notes"].to_string().contains("--in-place"), "{}", in_place["notes"]);
+    let page = fs::read_to_string(html.join("index.html")).unwrap();
+    assert!(page.contains("in a fresh process on the prepared store itself"), "{page}");
     assert_eq!(entries(), before);
     let ends = |report: &Value| {
         let of = |run: &Value| ["state", "checksum", "commitment"].map(|key| run[key].to_string());
