@@ -113,13 +113,16 @@ def start_geth(geth, chain, dir):
         run(geth, *scheme, "import", "--nocompaction", chain / "chain.rlp")
     served = ["--http.api", "eth,net,web3,debug,txpool,testing", "--rpc.allow-unprotected-txs"]
     node, engine, secret = serve_geth(geth, dir, [*scheme, *served])
-    # A consensus client would say which blocks are safe and final: here, as with us, all of them.
-    head = node.call("eth_getBlockByNumber", "latest", False)["hash"]
-    choice = {"headBlockHash": head, "safeBlockHash": head, "finalizedBlockHash": head}
-    chosen = node.answer("engine_forkchoiceUpdatedV3", [choice, None], engine, Authorization=f"Bearer {token(secret)}")
-    if chosen.get("result", {}).get("payloadStatus", {}).get("status") != "VALID":
+    try:
+        # A consensus client would say which blocks are safe and final: here, as with us, all of them.
+        head = node.call("eth_getBlockByNumber", "latest", False)["hash"]
+        choice = {"headBlockHash": head, "safeBlockHash": head, "finalizedBlockHash": head}
+        chosen = node.answer("engine_forkchoiceUpdatedV3", [choice, None], engine, Authorization=f"Bearer {token(secret)}")
+        if chosen.get("result", {}).get("payloadStatus", {}).get("status") != "VALID":
+            fail(f"geth does not take its head as final: {chosen}")
+    except BaseException:
         node.end()
-        fail(f"geth does not take its head as final: {chosen}")
+        raise
     return node
 
 
