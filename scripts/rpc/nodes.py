@@ -1,12 +1,14 @@
 """geth and polytrie on a chain that is imported, and requests to them."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
 import os
 import re
 import secrets
+import shutil
 import subprocess
 import sys
 import time
@@ -105,14 +107,24 @@ def serve_geth(geth, dir, options):
     return node, engine, secret
 
 
+@contextlib.contextmanager
+def filling(data):
+    """A directory that becomes `data` when it is filled, so that an interrupted import is not taken for a whole one."""
+    new = data.with_name(data.name + ".new")
+    shutil.rmtree(new, ignore_errors=True)
+    yield new
+    new.rename(data)
+
+
 def start_geth(geth, chain, dir):
     data = dir / "geth"
-    scheme = ["--datadir", data, "--state.scheme", "hash", "--gcmode", "archive", "--history.transactions", "0"]
+    scheme = ["--state.scheme", "hash", "--gcmode", "archive", "--history.transactions", "0"]
     if not data.exists():
-        run(geth, "--datadir", data, "--state.scheme", "hash", "init", chain / "genesis.json")
-        run(geth, *scheme, "import", "--nocompaction", chain / "chain.rlp")
+        with filling(data) as new:
+            run(geth, "--datadir", new, "--state.scheme", "hash", "init", chain / "genesis.json")
+            run(geth, "--datadir", new, *scheme, "import", "--nocompaction", chain / "chain.rlp")
     served = ["--http.api", "eth,net,web3,debug,txpool,testing", "--rpc.allow-unprotected-txs"]
-    node, engine, secret = serve_geth(geth, dir, [*scheme, *served])
+    node, engine, secret = serve_geth(geth, dir, ["--datadir", data, *scheme, *served])
     try:
         # A consensus client would say which blocks are safe and final: here, as with us, all of them.
         head = node.call("eth_getBlockByNumber", "latest", False)["hash"]
@@ -129,7 +141,8 @@ def start_geth(geth, chain, dir):
 def start_polytrie(polytrie, state, chain, dir):
     data = dir / state
     if not data.exists():
-        run(polytrie, "import", chain / "chain.rlp", "--chain", chain / "genesis.json", "--datadir", data, "--state", state)
+        with filling(data) as new:
+            run(polytrie, "import", chain / "chain.rlp", "--chain", chain / "genesis.json", "--datadir", new, "--state", state)
     node = Node([polytrie, "devnet", "--datadir", data, "--no-mining", "--http.port", "0"], "polytrie", dir)
     node.url = node.address(r"listening on http://(\S+)")
     return node
