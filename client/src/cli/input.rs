@@ -23,6 +23,21 @@ pub(super) fn expect_stdin_once<'a>(
     }
 }
 
+/// Refuses block files that can be read only once, as standard input and pipes are.
+pub(super) fn expect_no_stream(files: &[PathBuf]) -> Result<(), Failure> {
+    let is_stream = |file: &&PathBuf| {
+        let is_special = |meta: fs::Metadata| !meta.is_file() && !meta.is_dir();
+        file.as_os_str() == "-" || fs::metadata(file).is_ok_and(is_special)
+    };
+    match files.iter().find(is_stream) {
+        None => Ok(()),
+        Some(file) => Err(Failure::Usage(format!(
+            "blocks are read more than once here, which {} does not allow: write them to a file and name it",
+            input_name(file)
+        ))),
+    }
+}
+
 /// Returns the files that are read: block files, those in directories of them, and those of --prestate. A directory that
 /// cannot be listed is left out; the error is that of its reader.
 pub(super) fn block_inputs(files: &[PathBuf], prestate: Option<&Path>) -> Vec<PathBuf> {

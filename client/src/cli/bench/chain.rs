@@ -10,7 +10,10 @@ use super::{
 use crate::{
     access_lists::AccessListMode,
     bench::{ChainBench, Comparison, GivenChain, GivenPrestate, Subject},
-    cli::{input::block_inputs, output::expect_apart},
+    cli::{
+        input::{block_inputs, expect_no_stream},
+        output::expect_apart,
+    },
     executor::Prefetch,
 };
 use clap::{ArgGroup, Args};
@@ -130,12 +133,7 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
             suited(comparison).given_prestate(&given, bench(given.blocks()))
         });
     }
-    if args.files.iter().any(|file| file.as_os_str() == "-") {
-        return Err(Failure::Usage(
-            "blocks are read more than once here, which standard input does not allow: write them to a file and name it"
-                .into(),
-        ));
-    }
+    expect_no_stream(&args.files)?;
     args.measure.run(&args.output, |comparison| {
         let given = GivenChain::open(&args.files, chain, args.to, &comparison.cache)?;
         suited(comparison).given_chain(&given, bench(given.blocks()))

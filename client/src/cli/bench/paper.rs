@@ -13,7 +13,7 @@ use crate::{
     },
     blocks::OutputFile,
     cli::{
-        input::block_inputs,
+        input::{block_inputs, expect_no_stream},
         output::{self, write_json},
     },
 };
@@ -82,6 +82,7 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
         return output::line(list().trim_end());
     }
     let experiments = experiments(&args.names)?;
+    expect_no_stream(&args.blocks)?;
     for (option, dir) in [("--html", &args.html), ("--svg", &args.svg)] {
         dir.as_deref().map_or(Ok(()), |dir| create_dir(option, dir))?;
     }

@@ -64,6 +64,10 @@ fn what_cannot_be_measured() {
         ("chain --states mpt --kv mdbx,memory --in-place", 2, "mpt on memory"),
         ("chain --states mpt --txs 1025 --block-txs 1 --in-place", 2, "go back 1024"),
         ("store --states mpt --json /no/such/place.json", 3, "/no/such/place.json"),
+        // Blocks are read more than once, and these can be read once.
+        ("chain - --chain dev", 2, "standard input does not allow"),
+        ("chain /dev/stdin --chain dev", 2, "/dev/stdin does not allow"),
+        ("paper lmpt-10 --blocks - --chain dev", 2, "standard input does not allow"),
     ];
     for (args, code, words) in cases {
         assert_fails(&bench(&cache, args), code, &[words]);
