@@ -19,7 +19,7 @@ pub use verdict::Verdict;
 
 use super::{
     measure::{Machine, Proofs},
-    run::{Comparison, MemoryLimit, RunResult},
+    run::{Comparison, IN_PLACE, MemoryLimit, RunResult},
 };
 use polytrie_node::access_lists::AccessListMode;
 use serde::{Deserialize, Serialize};
@@ -197,6 +197,11 @@ impl Report {
     /// Returns a sentence about the number of runs that other processes disturbed, if there are any.
     pub fn disturbed(&self) -> Option<String> {
         disturbed(&self.results.iter().map(|entry| entry.result.others).collect::<Vec<_>>())
+    }
+
+    /// Whether the runs changed the prepared stores themselves.
+    fn is_in_place(&self) -> bool {
+        self.notes.iter().any(|note| note == IN_PLACE)
     }
 
     /// Whether the papers' baseline was measured too.

@@ -2,7 +2,7 @@
 
 use super::{bench, number, parts, states};
 use crate::{
-    run::run,
+    run::{polytrie, run},
     support::{Data, assert_fails},
 };
 use polytrie::layers::LAYERS;
@@ -128,6 +128,10 @@ fn stores_are_restored_in_place() {
     assert!(in_place["notes"].to_string().contains("--in-place"), "{}", in_place["notes"]);
     let page = fs::read_to_string(html.join("index.html")).unwrap();
     assert!(page.contains("in a fresh process on the prepared store itself"), "{page}");
+    let reports = [("copies.json", &of_copies), ("in-place.json", &in_place)];
+    let [a, b] = reports.map(|(name, report)| data.write(name, report.to_string()));
+    let compared = polytrie!["bench", "compare", a, b].ok();
+    assert!(compared.text().contains("in place was false, is true"), "{}", compared.text());
     assert_eq!(entries(), before);
     let ends = |report: &Value| {
         let of = |run: &Value| ["state", "checksum", "commitment"].map(|key| run[key].to_string());

@@ -4,7 +4,6 @@ use super::super::{
     BASELINE, LayerSummary, Report,
     plot::{grouped, short},
 };
-use crate::run::IN_PLACE;
 use polytrie_node::words::counted;
 use serde_json::Value;
 
@@ -264,8 +263,10 @@ pub(super) fn how(report: &Report) -> Vec<String> {
         // Without contracts there is no gas, and no header to compare a root with.
         _ => "the values that it read, one state root under all layers that have one".to_owned(),
     };
-    let is_in_place = report.notes.iter().any(|note| note == IN_PLACE);
-    let store = if is_in_place { "the prepared store itself" } else { "a fresh copy of its store" };
+    let store = match report.is_in_place() {
+        true => "the prepared store itself",
+        false => "a fresh copy of its store",
+    };
     let mut all = vec![format!(
         "Each layer ran {}, every time in a fresh process on {store}, the layers taking turns and every second turn in reverse order, so that whatever the machine does in the meantime meets all of them. The first blocks of each run warm it up and do not count; the time until everything is on disk does. Every layer's answers were checked: {answers}, and the same commitment in every run.",
         counted(report.runs, "time")
