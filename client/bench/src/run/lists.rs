@@ -7,7 +7,7 @@ use super::{
 use crate::{Base, Cache, PreparedChain, Settings, Subject, fixture::store::copied};
 use polytrie_chain::ChainOptions;
 use polytrie_node::{
-    access_lists::{ACCESS_LISTS_FILE, AccessListFileError, AccessListWriter},
+    access_lists::{ACCESS_LISTS_FILE, AccessListFileError, AccessListWriter, HEADING},
     import::ImportError,
 };
 use std::path::{Path, PathBuf};
@@ -21,7 +21,9 @@ pub(super) fn lists(
 ) -> Result<PathBuf> {
     // The name of the chain's directory contains a hash of all that the chain depends on.
     let name = chain.dir().file_name().map(|name| name.to_string_lossy().into_owned());
-    let parameters = serde_json::json!({ "chain": name });
+    // A file that another build made may have another format.
+    let format = String::from_utf8_lossy(HEADING);
+    let parameters = serde_json::json!({ "chain": name, "format": format.trim_end() });
     let dir = cache.entry("access-lists", &parameters, |dir| {
         tracing::info!("making the access lists of the chain");
         make(cache, base, chain, settings, &dir.join(ACCESS_LISTS_FILE))

@@ -37,7 +37,8 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 /// Name of the file in a data directory.
 pub const ACCESS_LISTS_FILE: &str = "access-lists";
 
-const HEADING: &[u8] = b"polytrie access lists 3\n";
+/// First line of the file, with the version of its format.
+pub const HEADING: &[u8] = b"polytrie access lists 3\n";
 
 /// Place of a list in the file.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,11 @@ use crate::{
 };
 use polytrie::layers::LAYERS;
 use serde_json::Value;
-use std::{collections::BTreeSet, ffi::OsStr, fs};
+use std::{
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
+    fs,
+};
 
 /// Checks what holds for every report that compares all layers in two turns.
 fn check(report: &Value, kv: &str) {
@@ -191,6 +195,14 @@ fn layers_with_access_lists() {
     for word in ["mpt+parallel/mdbx", "simulated: tx/s on so many threads", " 64"] {
         assert!(table.text().contains(word), "`{word}` is missing in {}", table.text());
     }
+    // The lists in the cache are not those of a build with another format of their file.
+    let mut kept = fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap());
+    let is_of_lists = |name: OsString| name.to_string_lossy().starts_with("access-lists-");
+    let lists = kept.find(|entry| is_of_lists(entry.file_name())).unwrap().path();
+    let file = fs::read(lists.join("access-lists")).unwrap();
+    let heading = String::from_utf8_lossy(file.split(|byte| *byte == b'\n').next().unwrap());
+    let parameters = fs::read_to_string(lists.join("parameters.json")).unwrap();
+    assert!(parameters.contains(&*heading), "`{heading}` is missing in {parameters}");
 }
 
 #[test]
