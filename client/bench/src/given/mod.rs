@@ -126,6 +126,12 @@ impl GivenChain {
             let cut = to.filter(|to| *to <= genesis);
             return Err(cut.map_or(GivenError::Nothing, GivenError::NothingTo));
         }
+        if let Some(to) = to.filter(|to| *to > head.number) {
+            tracing::warn!(
+                "block {to} of --to is not in the files; the chain ends at block {}",
+                head.number
+            );
+        }
         let content = content.finalize();
         Ok(Self { spec, name, files: files.to_vec(), taken, head, content })
     }

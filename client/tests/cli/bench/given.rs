@@ -45,6 +45,16 @@ fn every_layer_measures_it() {
     assert_eq!(chains.count(), 1, "the senders are recovered once");
 }
 
+/// As with an import.
+#[test]
+fn files_that_end_before_the_last_block_are_told() {
+    let data = Data::new();
+    let args = "--states raw --kv memory --to 1001";
+    let run = measure(&data.file("cache"), &the_sample(), args).ok();
+    let said = "block 1001 of --to is not in the files; the chain ends at block 1000";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+}
+
 /// The sample's first blocks are from before Cancun. Whatever is asked for, they run without their access lists.
 #[test]
 fn blocks_that_run_without_their_lists_are_counted() {
