@@ -13,7 +13,7 @@ use crate::{
     view::View,
 };
 use alloy_primitives::B256;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_kv::{Batch, LiveSet, Read, Snapshot, Store};
 use polytrie_state::{
     Commitment, HeadChange, Lifecycle, Outcome, Proposal, Result, StateError, UndoRecord, WriteSet,
@@ -37,7 +37,8 @@ pub(crate) struct LmptState {
     pub(crate) readers: Arc<Readers>,
     pub(crate) live: Arc<LiveSet>,
     pub(crate) head: RwLock<HeadState>,
-    /// The lock that serialises all changes of the layer; it is taken before `head`.
+    /// The lock that serialises all changes of the layer; it is taken before `head`. Readers do not take it, because a
+    /// change may take long.
     pub(crate) work: Mutex<Work>,
     /// The first block that may still be undone.
     pub(crate) undo_from: AtomicU64,
@@ -51,6 +52,9 @@ pub(crate) struct HeadState {
     pub(crate) intermediate: Arc<Generation>,
     /// Number of the last change. Each reader sees the state after one change.
     pub(crate) seq: u64,
+    /// The store before an undo that goes back into the interval before, until the undo is accepted: once written, it
+    /// takes out of the flat map what the head no longer has in a trie.
+    pub(crate) before: Option<Snapshot>,
 }
 
 impl HeadState {
@@ -91,9 +95,8 @@ enum Step {
         rotate: bool,
     },
     Back {
-        /// Set if the undo goes back into the interval before: the intermediate of that interval, and a snapshot of
-        /// the store before the undo, for reads meanwhile.
-        across: Option<(Arc<Generation>, Snapshot)>,
+        /// The intermediate of the interval before, if the undo goes back into that one.
+        across: Option<Arc<Generation>>,
     },
 }
 
@@ -129,7 +132,9 @@ impl HeadChange for LmptChange {
     fn discard(&mut self) -> Result<()> {
         // The lock keeps a proof from seeing the trie ahead of the head.
         let mut work = self.0.work.lock();
-        work.pending.take().map_or(Ok(()), |pending| pending.take_back())
+        let Some(pending) = work.pending.take() else { return Ok(()) };
+        self.0.head.write().before = None;
+        pending.take_back()
     }
 }
 
@@ -149,33 +154,32 @@ impl LmptState {
         });
         let (lifecycle, (meta, (delta, intermediate))) =
             Lifecycle::opened(store.clone(), read, || Ok((empty, replay(&empty)?)))?;
-        let head = RwLock::new(HeadState { meta, delta, intermediate, seq: 0 });
+        let head = RwLock::new(HeadState { meta, delta, intermediate, seq: 0, before: None });
         let work = Mutex::default();
         let readers = Arc::new(Readers::new(Readers::MOST, options.read_ahead));
         let undo_from = AtomicU64::new(0);
         Ok(Self { store, lifecycle, options, readers, live, head, work, undo_from })
     }
 
-    /// Returns the merge from which the next block takes its slice, and the statistics. Starts the merge if necessary.
-    pub(crate) fn ensure_merge<'w>(
-        &self,
-        work: &'w mut Work,
-        next: u64,
-    ) -> Result<(&'w mut Merge, &'w mut MergeStats)> {
+    /// Takes the merge from which the next block takes its slice; starts it if necessary.
+    fn take_merge(&self, work: &mut Work, next: u64) -> Result<Merge> {
         let head = self.head.read();
         let start = head.meta.schedule.first_block(next);
-        let merge = match work.merge.take() {
-            Some(merge) if merge.first_block() == start => merge,
-            _ => {
-                let intermediate = head.intermediate.clone();
-                let root = head.meta.roots.snapshot;
-                let snapshot = work.snapshot.take().filter(|trie| trie.last_root() == root);
-                let snapshot = snapshot.unwrap_or_else(|| Trie::stored(root));
-                let store = (self.store.clone(), self.readers.clone());
-                Merge::start(store, intermediate, snapshot, next, self.options)?
-            }
-        };
-        Ok((work.merge.insert(merge), &mut work.stats))
+        if let Some(merge) = work.merge.take().filter(|merge| merge.first_block() == start) {
+            return Ok(merge);
+        }
+        let intermediate = head.intermediate.clone();
+        let root = head.meta.roots.snapshot;
+        let snapshot = work.snapshot.take().filter(|trie| trie.last_root() == root);
+        let snapshot = snapshot.unwrap_or_else(|| Trie::stored(root));
+        let store = (self.store.clone(), self.readers.clone());
+        Merge::start(store, intermediate, snapshot, next, self.options)
+    }
+
+    /// Starts the merge from which the next block takes its slice, unless it is under way.
+    pub(crate) fn ensure_merge(&self, work: &mut Work, next: u64) -> Result<()> {
+        work.merge = Some(self.take_merge(work, next)?);
+        Ok(())
     }
 
     /// Computes a block on top of the head.
@@ -197,8 +201,12 @@ impl LmptState {
         let slice: Option<Arc<Slice>> = match meta.schedule.slice_of(number) {
             None => None,
             Some(slice) => {
-                let (merge, stats) = self.ensure_merge(&mut work, number)?;
-                Some(merge.slice(slice, stats).map_err(|error| self.lifecycle.poison(error))?)
+                let (mut merge, mut stats) = (self.take_merge(&mut work, number)?, work.stats);
+                // A slice that is late does not hold up proofs of the head. Until this proposal ends, nothing else uses
+                // the merge.
+                let found = MutexGuard::unlocked(&mut work, || merge.slice(slice, &mut stats));
+                (work.merge, work.stats) = (Some(merge), stats);
+                Some(found.map_err(|error| self.lifecycle.poison(error))?)
             }
         };
         let mut roots = meta.roots;
@@ -277,8 +285,7 @@ impl LmptState {
             let before = &previous.roots.intermediate;
             let rows = (&self.store as &dyn Read, self.store.scratch());
             let within = (&*self.live, self.options.memory_bytes / 2);
-            let generation = journal::rebuild(rows, blocks, before, within)?;
-            Some((generation, self.store.snapshot()))
+            Some(journal::rebuild(rows, blocks, before, within)?)
         } else {
             None
         };
@@ -299,6 +306,7 @@ impl LmptState {
         journal::remove(&mut batch, number);
         previous.write(&mut batch);
         let commitment = previous.roots.commitment();
+        self.head.write().before = across.is_some().then(|| self.store.snapshot());
         let step = Step::Back { across };
         work.pending = Some(Pending { ahead, changes, meta: previous, step });
         Ok((commitment, batch))
@@ -321,6 +329,7 @@ impl LmptState {
         head.seq += 1;
         ahead.remember(&changes, head.seq, &self.live);
         head.meta = meta;
+        head.before = None;
         match step {
             Step::Forward { rotate: true, .. } => {
                 let frozen = head.delta.clone();
@@ -329,7 +338,7 @@ impl LmptState {
                     Generation::in_place_of(spent, meta.roots.delta.salt, self.store.scratch());
                 head.delta = Arc::new(delta);
             }
-            Step::Back { across: Some((intermediate, _)) } => {
+            Step::Back { across: Some(intermediate) } => {
                 head.delta = ahead;
                 head.intermediate = intermediate;
             }
@@ -367,23 +376,12 @@ impl LmptState {
     }
 
     pub(crate) fn reader(&self) -> LmptReader {
-        let work = self.work.lock();
-        let head = self.head.read();
-        self.reader_at(&head, self.flat(&work))
+        self.reader_at(&self.head.read())
     }
 
-    /// Returns the flat map: the present one, or that of before if a pending undo goes back into the interval before.
-    pub(crate) fn flat(&self, work: &Work) -> Snapshot {
-        match &work.pending {
-            Some(Pending { step: Step::Back { across: Some((_, snapshot)) }, .. }) => {
-                snapshot.clone()
-            }
-            _ => self.store.snapshot(),
-        }
-    }
-
-    /// Returns a reader of the head over the given flat map.
-    pub(crate) fn reader_at(&self, head: &HeadState, flat: Snapshot) -> LmptReader {
+    /// Returns a reader of the head. While that is locked, no more than the change which follows it is written.
+    pub(crate) fn reader_at(&self, head: &HeadState) -> LmptReader {
+        let flat = head.before.clone().unwrap_or_else(|| self.store.snapshot());
         LmptReader { view: head.view(flat), ticket: self.live.enter(head.seq) }
     }
 }

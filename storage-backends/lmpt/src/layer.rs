@@ -100,7 +100,7 @@ impl StateLayer for LmptLayer {
         let (delta, intermediate) =
             journal::generations(rows, &meta, &shared.live, shared.options.memory_bytes)?;
         let mut head = shared.head.write();
-        *head = HeadState { meta, delta, intermediate, seq: head.seq + 1 };
+        *head = HeadState { meta, delta, intermediate, seq: head.seq + 1, before: None };
         shared.lifecycle.filled();
         Ok(meta.roots.commitment())
     }
@@ -163,8 +163,10 @@ impl StateLayer for LmptLayer {
         if let Some(damage) = shared.lifecycle.damage()? {
             return Ok(damage);
         }
-        let reader = shared.reader();
-        let meta = shared.head.read().meta;
+        let (reader, meta) = {
+            let head = shared.head.read();
+            (shared.reader_at(&head), head.meta)
+        };
         let room = (self.store.scratch(), self.options.memory_bytes);
         check::check(&reader, &meta, room, progress)
     }
@@ -201,9 +203,10 @@ impl Prove for LmptLayer {
         shared.lifecycle.ready()?;
         // The lock keeps the head from changing meanwhile.
         let work = shared.work.lock();
-        let head = shared.head.read();
-        let (reader, roots) = (shared.reader_at(&head, shared.flat(&work)), head.meta.roots);
-        drop(head);
+        let (reader, roots) = {
+            let head = shared.head.read();
+            (shared.reader_at(&head), head.meta.roots)
+        };
         let Some(pending) = &work.pending else {
             return proof::prove(&reader, &roots, address, slots);
         };
