@@ -70,7 +70,7 @@ pub(crate) struct Work {
     /// The block or undo that is finished and not accepted. Proofs of the head must undo it in memory while they are
     /// made.
     pub(crate) pending: Option<Pending>,
-    merge: Option<Merge>,
+    pub(crate) merge: Option<Merge>,
     /// The snapshot trie's nodes that the last completed merge left in memory.
     snapshot: Option<Trie<Value>>,
     pub(crate) stats: MergeStats,

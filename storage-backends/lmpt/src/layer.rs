@@ -120,6 +120,10 @@ impl StateLayer for LmptLayer {
                 return Err(StateError::Protocol("a block was begun on another one than the head"));
             }
         };
+        if number.is_none() {
+            // The first block may have any number, and a merge may have been started for another one.
+            work.merge = None;
+        }
         // If a reader saw an earlier state when the last block was accepted, its keys could not be spilled then.
         shared.shrink()?;
         shared.ensure_merge(&mut work, next)?;

@@ -647,6 +647,25 @@ fn walk(value: &Value, at: String, places: &mut Vec<String>) {
     }
 }
 
+/// The first block after a load may have any parent. One that is begun on another parent and dropped changes nothing.
+#[test]
+fn a_first_block_may_be_begun_on_any_parent() {
+    let run = |dropped: Option<u64>| {
+        let mut chain = Chain::new(every(4));
+        if let Some(number) = dropped {
+            let parent = BlockRef { number, hash: B256::ZERO };
+            drop(Session::begin(&*chain.layer, parent).unwrap());
+        }
+        while chain.number() < 8 {
+            chain.run(vec![write(chain.number(), Vec::new())]);
+        }
+        chain.layer.commitment()
+    };
+    for parent in 0..8 {
+        assert_eq!(run(Some(parent)), run(None), "parent {parent}");
+    }
+}
+
 /// Before the first block any settings fit, also if all blocks were undone. A stored row with the earlier settings is no
 /// damage.
 #[test]
