@@ -98,7 +98,7 @@ impl Worker {
                     },
                     recv(hints) -> hint => {
                         if let Ok(hint) = hint {
-                            self.guarded(|worker| worker.take_hints(hint));
+                            self.take_hints(hint);
                         }
                         None
                     }
@@ -119,7 +119,7 @@ impl Worker {
     /// Does one piece of optional work; returns whether there was any.
     fn work_unasked(&mut self, hints: &Receiver<Hints>) -> bool {
         if let Ok(hint) = hints.try_recv() {
-            self.guarded(|worker| worker.take_hints(hint));
+            self.take_hints(hint);
             return true;
         }
         // If the store is slow, the tries are updated when the paths have been read.
@@ -241,7 +241,16 @@ impl Worker {
         });
     }
 
-    fn take_hints(&mut self, hints: Hints) -> Result<()> {
+    /// Brings the paths of hints into memory. If one cannot be read, the others are dropped. The block meets the error if
+    /// it needs the row.
+    fn take_hints(&mut self, hints: Hints) {
+        self.guarded(|worker| {
+            let _ = worker.read_paths(hints);
+            Ok(())
+        });
+    }
+
+    fn read_paths(&mut self, hints: Hints) -> Result<()> {
         let asks = self.source.is_slow();
         for hint in hints {
             match hint {

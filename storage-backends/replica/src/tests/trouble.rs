@@ -2,8 +2,11 @@
 
 use super::suites::Replica;
 use crate::{ReplicaLayer, ReplicaOptions};
+use alloy_primitives::{Address, B256};
 use parking_lot::Mutex;
-use polytrie_state::{StateError, StateLayer};
+use polytrie_kv::{KvError, MemoryEngine, Store, StoreOptions};
+use polytrie_kv_testing::BeforeReads;
+use polytrie_state::{Access, BlockRef, StateError, StateLayer};
 use polytrie_testing::{
     History, Seed,
     suite::{Driver, LayerFactory},
@@ -140,4 +143,42 @@ fn a_full_queue_drops_hints_and_counts_them() {
     assert!(dropped > 0, "{queued} queued");
     // Repeated hints are neither queued nor dropped; a last bundle that is not full need not be sent.
     assert!(queued + dropped <= 10_000 && queued + dropped > 9_960, "{queued} {dropped}");
+}
+
+/// A row that cannot be read for a hint fails neither the block, which does not need it, nor the layer.
+#[test]
+fn a_hint_that_cannot_be_read_fails_nothing() {
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = asked.clone();
+    let engine = BeforeReads::new(MemoryEngine::new(), move || {
+        if thread::current().name() != Some("replica-trie") {
+            return Ok(());
+        }
+        count.fetch_add(1, Ordering::SeqCst);
+        let reason = "on purpose".to_owned();
+        Err(KvError::Engine { engine: "fault", action: "reading", reason })
+    });
+    let factory = Replica::default();
+    let store = Store::open(Arc::new(engine), &factory.tables(), StoreOptions::default());
+    let store = store.expect("a store");
+    let history = History::random(1, 1);
+    let layer = factory.open(store.clone()).expect("the layer opens");
+    let root = layer.load(&mut history.genesis().genesis().map(Ok)).expect("a genesis loads");
+    // A layer that was just opened has no path in memory.
+    drop(layer);
+    let layer = factory.open(store.clone()).expect("the layer opens again");
+    for number in 0..2 {
+        let parent = BlockRef { number, hash: B256::ZERO };
+        let mut session = layer.begin(parent).expect("a block begins");
+        let before = asked.load(Ordering::SeqCst);
+        for n in 0u64..32 {
+            session.hint(Access::Account(Address::left_padding_from(&n.to_be_bytes())));
+        }
+        while asked.load(Ordering::SeqCst) == before {
+            thread::yield_now();
+        }
+        let outcome = session.finish(&Default::default()).expect("the block ends");
+        assert_eq!(outcome.commitment, root);
+        outcome.write(&store).expect("accepted");
+    }
 }
