@@ -151,6 +151,8 @@ impl LayerSession for ReplicaSession {
         if self.out.count() < WRITES_AT_ONCE {
             return Ok(());
         }
+        // After a block below was discarded, the tries are those of the head.
+        self.proposal.check()?;
         self.shared = true;
         self.out.send(side, true).map_err(|error| self.core.lifecycle.poison(error))
     }

@@ -2,10 +2,11 @@
 
 use super::{Trouble, suites::Replica};
 use crate::ReplicaOptions;
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use polytrie_kv::Store;
 use polytrie_state::{
-    BlockRef, Commitment, PendingOutcome, Session, StateError, StateLayer, UndoRecord,
+    Account, AccountChange, BlockRef, Commitment, PendingOutcome, Session, StateError, StateLayer,
+    TxWrites, UndoRecord,
 };
 use polytrie_testing::{
     Block, History, Oracle, Seed,
@@ -130,5 +131,35 @@ fn blocks_that_wait_are_given_up() {
         run.waiting.clear();
         assert_eq!(run.layer.commitment().digest(), history.states[at].state_root());
         assert_eq!(dump(&*run.layer).expect("a dump"), *history.states[at].accounts());
+    }
+}
+
+/// A block is given up while the next one is under way: that one is void, and its writes reach no trie.
+#[test]
+fn a_block_above_one_that_is_given_up_leaves_nothing() {
+    let seed = Seed::or(43);
+    let history = History::random(seed.value(), 1);
+    let (block, parent) = (&history.blocks[0], &history.states[0]);
+    for workers in [0, 1, 4] {
+        let options = ReplicaOptions { workers, depth: 1, ..Replica::default().0 };
+        let mut run = Run::new(options, history.genesis());
+        run.execute(block, parent).unwrap_or_else(|e| panic!("{e}"));
+        let mut session = Session::begin(&*run.layer, PARENT).expect("a block begins");
+        run.waiting.clear();
+        let change = |n: u64| AccountChange {
+            address: Address::left_padding_from(&n.to_be_bytes()),
+            account: Some(Account { nonce: 7, ..Account::default() }),
+            wiped: false,
+            code: None,
+            slots: Vec::new(),
+        };
+        // So many that they are sent before the block ends.
+        let accounts = (1..200).map(change).collect();
+        let error = session.apply(&TxWrites { accounts }).expect_err("the block is void");
+        assert!(matches!(error, StateError::Protocol(_)), "{error:?}");
+        drop(session);
+        run.execute(block, parent).unwrap_or_else(|e| panic!("{e}"));
+        let root = run.settle().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(root.digest(), history.states[1].state_root(), "{workers} workers");
     }
 }
