@@ -55,12 +55,13 @@ impl Storages {
         self.bytes
     }
 
-    const fn part(&mut self, account: &B256) -> &mut B256Map<Storage> {
-        &mut self.parts[account.0[0] as usize]
+    fn part(&mut self, account: &B256) -> &mut B256Map<Storage> {
+        &mut self.parts[usize::from(account.0[0])]
     }
 
-    pub(crate) fn contains(&mut self, account: &B256) -> bool {
-        self.part(account).contains_key(account)
+    /// Whether the trie of an account is in memory.
+    pub(crate) fn contains(&self, account: &B256) -> bool {
+        self.parts[usize::from(account.0[0])].contains_key(account)
     }
 
     /// Reads the trie of an account, which may load nodes of it, and notes that this turn uses it. `None` if it is not
@@ -115,7 +116,7 @@ impl Storages {
         }
     }
 
-    /// Adds the memory of a part to `ages`, by the number of turns since it was touched.
+    /// Adds the memory of a part to `ages`, by the number of turns since it was touched. Returns the bytes of all of it.
     pub(crate) fn add_ages(&mut self, part: u8, turn: u32, ages: &mut Ages) -> usize {
         let mut all = 0;
         for storage in self.parts[usize::from(part)].values_mut().filter(|s| !s.is_large()) {
