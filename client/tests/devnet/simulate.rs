@@ -103,6 +103,29 @@ fn a_simulated_transaction_pays_no_more_than_it_offers() {
     assert_eq!(code, -32602, "{message}");
 }
 
+/// CALLCODE leaves its ether with the caller, so geth neither logs nor counts it as a transfer.
+#[test]
+fn callcode_is_no_transfer() {
+    let node = Devnet::start("mpt", args![]);
+    let contract = "0x00000000000000000000000000000000000000aa";
+    let transfers = |call: &str| {
+        // The code calls an account with 5 wei, and writes an empty log.
+        let code = format!("0x5f5f5f5f600560bb5a{call}5f5fa000");
+        let state = json!({ contract: { "balance": "0x64", "code": code } });
+        let block =
+            json!({ "stateOverrides": state, "calls": [{ "from": ALICE, "to": contract }] });
+        let payload = json!({ "blockStateCalls": [block], "traceTransfers": true });
+        let blocks = node.call("eth_simulateV1", json!([payload, "latest"]));
+        let logs = blocks[0]["calls"][0]["logs"].as_array().unwrap();
+        let last = logs.last().unwrap();
+        assert_eq!(last["address"], contract, "{blocks}");
+        (logs.len(), last["logIndex"].clone())
+    };
+    // CALL, then CALLCODE.
+    assert_eq!(transfers("f1"), (2, json!("0x1")));
+    assert_eq!(transfers("f2"), (1, json!("0x0")));
+}
+
 #[test]
 fn withdrawals_of_a_simulated_block_are_paid() {
     for layer in layers() {

@@ -73,7 +73,8 @@ impl<C: ContextTr> Inspector<C> for TransferLogs {
     }
 
     fn call(&mut self, _: &mut C, inputs: &mut CallInputs) -> Option<CallOutcome> {
-        let moves = inputs.scheme != CallScheme::DelegateCall;
+        // CALLCODE leaves its ether with the caller, and geth does not log it.
+        let moves = inputs.scheme == CallScheme::Call;
         let value = inputs.transfer_value().unwrap_or_default();
         self.begin(moves.then_some((inputs.caller, inputs.target_address, value)));
         None
