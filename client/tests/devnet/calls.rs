@@ -38,6 +38,29 @@ fn an_access_list_leaves_the_reason_of_a_revert_to_eth_call() {
     assert_eq!(node.call("eth_createAccessList", good)["error"], Value::Null);
 }
 
+/// A call that halts says why in words, which are those of geth where the EVM knows enough for them.
+#[test]
+fn a_call_that_halts_says_why_in_words() {
+    let node = Devnet::start("mpt", args![]);
+    let halts = |call: Value, state: Value, words: &str| {
+        let (code, message) = node.error("eth_call", json!([call, "latest", state]));
+        assert_eq!(code, -32000, "{message}");
+        assert!(message.starts_with(words), "{message}");
+    };
+    for (code, words) in [
+        ("0xfe", "invalid opcode: INVALID"),
+        // RETURNDATACOPY of 32 bytes, where nothing was returned.
+        ("0x60205f5f3e", "return data out of bounds"),
+    ] {
+        halts(json!({ "to": BOB }), json!({ BOB.to_string(): { "code": code } }), words);
+    }
+    // The code of the new contract is the byte 0xef.
+    let creation = json!({ "data": "0x60ef5f5360015ff3" });
+    halts(creation, json!({}), "invalid code: must not begin with 0xef");
+    let pairing = json!({ "to": "0x0000000000000000000000000000000000000008", "data": "0x00" });
+    halts(pairing, json!({}), "precompile failed");
+}
+
 #[test]
 fn a_trace_ends_when_its_caller_wants_it_to() {
     let node = Devnet::start("mpt", args![]);

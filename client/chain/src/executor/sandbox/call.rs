@@ -150,7 +150,8 @@ pub(super) fn outcome(result: ExecutionResult) -> CallOutcome {
 pub(in crate::executor) fn halt_message(reason: &HaltReason) -> String {
     match reason {
         HaltReason::OutOfGas(_) => "out of gas".to_owned(),
-        HaltReason::OpcodeNotFound | HaltReason::InvalidFEOpcode => "invalid opcode".to_owned(),
+        HaltReason::OpcodeNotFound | HaltReason::NotActivated => "invalid opcode".to_owned(),
+        HaltReason::InvalidFEOpcode => "invalid opcode: INVALID".to_owned(),
         HaltReason::InvalidJump => "invalid jump destination".to_owned(),
         HaltReason::StackUnderflow => "stack underflow".to_owned(),
         HaltReason::StackOverflow => "stack limit reached 1024 (1023)".to_owned(),
@@ -159,6 +160,13 @@ pub(in crate::executor) fn halt_message(reason: &HaltReason) -> String {
         HaltReason::CreateCollision => "contract address collision".to_owned(),
         HaltReason::CreateContractSizeLimit => "max code size exceeded".to_owned(),
         HaltReason::CreateInitCodeSizeLimit => "max initcode size exceeded".to_owned(),
+        HaltReason::CreateContractStartingWithEF => {
+            "invalid code: must not begin with 0xef".to_owned()
+        }
+        HaltReason::OutOfOffset => "return data out of bounds".to_owned(),
+        HaltReason::NonceOverflow => "nonce uint64 overflow".to_owned(),
+        HaltReason::PrecompileError => "precompile failed".to_owned(),
+        HaltReason::PrecompileErrorWithContext(reason) => format!("precompile failed: {reason}"),
         other => format!("{other:?}"),
     }
 }
