@@ -126,6 +126,26 @@ fn callcode_is_no_transfer() {
     assert_eq!(transfers("f2"), (1, json!("0x0")));
 }
 
+/// From Cancun on a contract that destroys itself in favour of itself keeps its ether, which geth logs as a transfer.
+#[test]
+fn a_contract_may_be_its_own_heir() {
+    let node = Devnet::start("mpt", args![]);
+    let contract = "0x00000000000000000000000000000000000000aa";
+    // ADDRESS, PUSH1 0xbb, and a SELFDESTRUCT without any heir, which fails.
+    for (heir, expected) in [("30", Some(0xaa)), ("60bb", Some(0xbb)), ("", None)] {
+        let state = json!({ contract: { "balance": "0x64", "code": format!("0x{heir}ff") } });
+        let block =
+            json!({ "stateOverrides": state, "calls": [{ "from": ALICE, "to": contract }] });
+        let payload = json!({ "blockStateCalls": [block], "traceTransfers": true });
+        let blocks = node.call("eth_simulateV1", json!([payload, "latest"]));
+        let logs = blocks[0]["calls"][0]["logs"].as_array().unwrap();
+        let told: Vec<_> = logs.iter().map(|log| (&log["topics"][2], &log["data"])).collect();
+        let expected = expected.map(|heir| (json!(word(heir)), json!(word(100))));
+        let expected: Vec<_> = expected.iter().map(|(heir, wei)| (heir, wei)).collect();
+        assert_eq!(told, expected, "{blocks}");
+    }
+}
+
 #[test]
 fn withdrawals_of_a_simulated_block_are_paid() {
     for layer in layers() {

@@ -3,8 +3,13 @@
 use alloy_primitives::{Address, B256, Log, LogData, U256, address, b256};
 use revm::{
     Inspector,
-    context_interface::ContextTr,
-    interpreter::{CallInputs, CallOutcome, CallScheme, CreateInputs, CreateOutcome},
+    bytecode::opcode::SELFDESTRUCT,
+    context_interface::{ContextTr, JournalTr},
+    interpreter::{
+        CallInputs, CallOutcome, CallScheme, CreateInputs, CreateOutcome, InstructionResult,
+        Interpreter,
+        interpreter_types::{Jumps, LoopControl},
+    },
 };
 
 /// Address that seems to have logged a transfer of ether.
@@ -23,7 +28,12 @@ pub(super) struct TransferLogs {
     /// Logs of each open call.
     frames: Vec<Vec<NumberedLog>>,
     done: Vec<NumberedLog>,
+    /// Contract, heir and balance of the current step, if it is a SELFDESTRUCT.
+    destroying: Option<Transfer>,
 }
+
+/// Sender, receiver and value of a transfer.
+type Transfer = (Address, Address, U256);
 
 /// A log with its number in the block.
 pub type NumberedLog = (u64, Log);
@@ -31,7 +41,7 @@ pub type NumberedLog = (u64, Log);
 impl TransferLogs {
     /// Returns an inspector for a transaction after `seen` logs of the block.
     pub(super) const fn new(transfers: bool, seen: u64) -> Self {
-        Self { transfers, seen, frames: Vec::new(), done: Vec::new() }
+        Self { transfers, seen, frames: Vec::new(), done: Vec::new(), destroying: None }
     }
 
     /// Returns the gathered logs, and the number of logs of the block so far.
@@ -45,7 +55,7 @@ impl TransferLogs {
         (number, log)
     }
 
-    fn begin(&mut self, transfer: Option<(Address, Address, U256)>) {
+    fn begin(&mut self, transfer: Option<Transfer>) {
         let mut logs = Vec::new();
         if let Some((from, to, value)) =
             transfer.filter(|(.., value)| self.transfers && !value.is_zero())
@@ -67,6 +77,26 @@ impl TransferLogs {
 }
 
 impl<C: ContextTr> Inspector<C> for TransferLogs {
+    fn step(&mut self, interpreter: &mut Interpreter, context: &mut C) {
+        self.destroying = None;
+        if self.transfers && interpreter.bytecode.opcode() == SELFDESTRUCT {
+            let contract = interpreter.input.target_address;
+            let heir = interpreter.stack.peek(0).unwrap_or_default();
+            let account = context.journal_mut().load_account(contract);
+            let balance = account.map_or(U256::ZERO, |account| account.data.info.balance);
+            self.destroying = Some((contract, Address::from_word(heir.into()), balance));
+        }
+    }
+
+    fn step_end(&mut self, interpreter: &mut Interpreter, _: &mut C) {
+        let Some(transfer) = self.destroying.take() else { return };
+        // The EVM tells of it only if the heir is another account, but geth logs the transfer to itself too.
+        if interpreter.bytecode.instruction_result() == Some(InstructionResult::SelfDestruct) {
+            self.begin(Some(transfer));
+            self.end(true);
+        }
+    }
+
     fn log(&mut self, _: &mut C, log: Log) {
         let log = self.number(log);
         self.frames.last_mut().unwrap_or(&mut self.done).push(log);
@@ -85,7 +115,6 @@ impl<C: ContextTr> Inspector<C> for TransferLogs {
     }
 
     fn create(&mut self, context: &mut C, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
-        use revm::context_interface::JournalTr;
         // The address follows from the nonce, which was just read.
         let nonce = context
             .journal_mut()
@@ -98,12 +127,5 @@ impl<C: ContextTr> Inspector<C> for TransferLogs {
 
     fn create_end(&mut self, _: &mut C, _: &CreateInputs, outcome: &mut CreateOutcome) {
         self.end(outcome.result.result.is_ok());
-    }
-
-    fn selfdestruct(&mut self, contract: Address, target: Address, value: U256) {
-        if self.transfers && !value.is_zero() {
-            self.begin(Some((contract, target, value)));
-            self.end(true);
-        }
     }
 }
