@@ -55,7 +55,7 @@ pub(super) struct HttpArgs {
     #[arg(long = "rpc.max-connections", value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,
     /// Most gas of a call.
-    #[arg(long = "rpc.gascap", value_name = "GAS", default_value_t = 50_000_000)]
+    #[arg(long = "rpc.gascap", value_name = "GAS", default_value_t = 50_000_000, value_parser = clap::value_parser!(u64).range(21_000..))]
     gas_cap: u64,
     /// Most seconds of a call (`eth_call`, `eth_estimateGas`, `eth_simulateV1` and the like), of a search, or of the
     /// transactions that are run again for a trace; 0 for no limit.

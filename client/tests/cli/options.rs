@@ -16,6 +16,7 @@ fn numbers_that_make_no_sense_are_refused() {
         ("--rpc.max-request=0", "nothing fits"),
         ("--rpc.max-response=0", "nothing fits"),
         ("--rpc.max-connections=0", "--rpc.max-connections"),
+        ("--rpc.gascap=0", "0 is not in 21000.."),
         ("--trie.cache=5ib", "`5ib` is not a number of bytes"),
         ("--chain-id=0", "--chain-id"),
     ] {
