@@ -226,6 +226,8 @@ impl Rpc {
         if id.is_some_and(|id| id.is_pending())
             && let Some(pending) = self.pending_block(view)?
         {
+            // The pending block may stand on a later head than that of the given view, which then lacks its parent.
+            let view = self.node.view();
             let merged = self.node.spec().is_merged_after(view.head.total_difficulty);
             let (header, state) = (pending.header.clone(), Arc::clone(&pending.state));
             let db = view.db().clone();
@@ -325,4 +327,28 @@ impl Rpc {
 /// Whether London is active in a block of this number.
 pub(super) fn is_london(spec: &ChainSpec, number: u64) -> bool {
     spec.rules(number, 0, false).is(EthereumHardfork::London)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{
+        MineOptions,
+        rpc::{RpcLimits, RpcState},
+        tests::node,
+    };
+    use polytrie_layers::LayerNeeds;
+
+    /// A block may be made after a request has taken its view, and then the pending block stands on that one.
+    #[test]
+    fn the_pending_block_knows_the_hash_of_its_parent() {
+        let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
+        let rpc = Rpc::new(Arc::new(RpcState::new(node("raw"), None, limits, 1 << 20, needs)));
+        let view = rpc.node.view();
+        let parent = rpc.node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+        let at = rpc.at(&view, Some(BlockId::pending())).unwrap();
+        assert_eq!(at.header.parent_hash, parent.hash());
+        assert_eq!(at.hashes().block_hash(parent.number).unwrap(), Some(parent.hash()));
+    }
 }
