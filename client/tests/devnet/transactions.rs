@@ -508,6 +508,22 @@ fn a_transaction_has_one_input() {
     }
 }
 
+/// Its ether would be lost in a contract without code. The recipient was forgotten, and geth refuses it too.
+#[test]
+fn a_transaction_has_a_recipient_or_code() {
+    let node = Devnet::start("mpt", args![]);
+    for fields in [json!({}), json!({ "to": null, "data": "0x" }), json!({ "gas": "0x186a0" })] {
+        let mut request = fields.clone();
+        (request["from"], request["value"]) = (json!(ALICE), json!("0x1"));
+        for method in ["eth_sendTransaction", "eth_fillTransaction", "eth_signTransaction"] {
+            let (code, message) = node.error(method, json!([request]));
+            let words = "contract creation without any data provided";
+            assert!(code == -32000 && message.contains(words), "{method} {fields}: {message}");
+        }
+    }
+    node.call("eth_sendTransaction", json!([{ "from": ALICE, "value": "0x1", "data": "0x00" }]));
+}
+
 #[test]
 fn a_transaction_that_waits_is_sent_again_at_another_price() {
     let node = Devnet::start("mpt", args!["--no-mining"]);

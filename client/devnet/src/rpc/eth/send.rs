@@ -18,7 +18,7 @@ use crate::{
 };
 use alloy_consensus::{SignableTransaction, TxEnvelope, TypedTransaction};
 use alloy_eips::{Decodable2718, Encodable2718};
-use alloy_primitives::{Address, B256, Bytes, Signature, eip191_hash_message};
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, eip191_hash_message};
 use alloy_rpc_types_eth::TransactionRequest;
 use jsonrpsee::{
     core::RegisterMethodError,
@@ -351,6 +351,12 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<Transaction
     // The transaction holds one of the two only. With `gas` given, no estimate would compare them.
     request.input.unique_input().map_err(|error| RpcError::server(error.to_string()))?;
     blobs::complete(rpc, &mut request)?;
+    let has_code = request.input.input().is_some_and(|code| !code.is_empty());
+    if !has_code && !matches!(request.to, Some(TxKind::Call(_))) {
+        return Err(RpcError::server(
+            "contract creation without any data provided: name `to`, or the contract's code in `data`",
+        ));
+    }
     let has_1559 = request.max_fee_per_gas.or(request.max_priority_fee_per_gas).is_some();
     if request.gas_price.is_some() && has_1559 {
         return Err(RpcError::params(
@@ -373,7 +379,7 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<Transaction
             request.gas_price = Some(TIP);
         }
     }
-    request.to = Some(request.to.unwrap_or(alloy_primitives::TxKind::Create));
+    request.to = Some(request.to.unwrap_or(TxKind::Create));
     if request.gas.is_none() {
         let mut asked = request.clone();
         // The gas that a transaction uses does not depend on its fees.
