@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("txpool_status", status)?;
     methods.add_heavy("txpool_content", |rpc, _| all(rpc, convert::pending))?;
-    methods.add("txpool_contentFrom", content_from)?;
+    methods.add_heavy("txpool_contentFrom", content_from)?;
     methods.add_heavy("txpool_inspect", |rpc, _| all(rpc, |tx| Ok(line(tx).into())))
 }
 
@@ -100,4 +100,45 @@ fn line(tx: &PoolTransaction) -> String {
     let to = to.map_or_else(|| "contract creation".to_owned(), |to| to.to_string());
     let (value, gas, price) = (tx.value(), tx.gas_limit(), tx.max_fee_per_gas());
     format!("{to}: {value} wei + {gas} gas × {price} wei")
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{
+        rpc::{Audience, HEAVY, RpcLimits, RpcState, module},
+        tests::node,
+    };
+    use polytrie_layers::LayerNeeds;
+    use std::time::Duration;
+    use tokio::time;
+
+    #[tokio::test]
+    async fn the_pool_is_shown_in_turn() {
+        let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
+        let shared = Arc::new(RpcState::new(node("raw"), None, limits, 1 << 20, needs));
+        let methods = module(Arc::clone(&shared), &Audience::Owner).unwrap();
+        let show = async |method: &str, params: Value| {
+            let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+            let (answer, _) = methods.raw_json_request(&request.to_string(), 1).await.unwrap();
+            answer.get().contains("\"result\"")
+        };
+        let all = [
+            ("txpool_content", json!([])),
+            ("txpool_inspect", json!([])),
+            ("txpool_contentFrom", json!([Address::ZERO])),
+            ("eth_pendingTransactions", json!([])),
+        ];
+        // Other requests hold all permits.
+        let turns = Arc::clone(&shared.turns.heavy).acquire_many_owned(HEAVY as u32).await.unwrap();
+        for (method, params) in all.clone() {
+            let early = time::timeout(Duration::from_millis(200), show(method, params)).await;
+            assert!(early.is_err(), "{method}: {early:?}");
+        }
+        drop(turns);
+        for (method, params) in all {
+            assert!(show(method, params).await, "{method}");
+        }
+    }
 }
