@@ -1,6 +1,7 @@
 //! Tests of simulated blocks, and of the overrides of calls.
 
 use crate::{
+    amsterdam,
     run::polytrie,
     support::{ALICE, BOB, Devnet, args, layers},
     transactions::word,
@@ -144,6 +145,22 @@ fn a_contract_may_be_its_own_heir() {
         let expected: Vec<_> = expected.iter().map(|(heir, wei)| (heir, wei)).collect();
         assert_eq!(told, expected, "{blocks}");
     }
+}
+
+/// From Amsterdam on the EVM logs each transfer by itself (EIP-7708). With traceTransfers it would be told twice.
+#[test]
+fn a_transfer_of_amsterdam_is_told_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let genesis = amsterdam::genesis(dir.path(), &ALICE.to_string());
+    let node = Devnet::start("mpt", args!["--chain", &genesis]);
+    let blocks = |traced: bool| {
+        let block = json!({ "calls": [{ "from": ALICE, "to": BOB, "value": "0x5" }] });
+        let payload = json!({ "blockStateCalls": [block], "traceTransfers": traced });
+        node.call("eth_simulateV1", json!([payload, "latest"]))
+    };
+    let traced = blocks(true);
+    assert_eq!(traced[0]["calls"][0]["logs"].as_array().unwrap().len(), 1, "{traced}");
+    assert_eq!(traced, blocks(false));
 }
 
 #[test]

@@ -22,7 +22,7 @@ use revm::DatabaseCommit;
 pub struct RunOptions {
     /// Whether nonces, fees and balances are checked as in a real block.
     pub validation: bool,
-    /// Whether transfers of ether are logged too.
+    /// Whether transfers of ether are logged too, where the EVM does not log them by itself.
     pub trace_transfers: bool,
 }
 
@@ -90,7 +90,9 @@ impl<'a> SimulatedRun<'a> {
         let account = self.sandbox.account(&sender).map_err(InternalError::from)?;
         let wraps = strictness == Strictness::Call
             && account.is_some_and(|account| account.nonce == u64::MAX);
-        let observer = TransferLogs::new(self.options.trace_transfers, self.logs_seen);
+        // From Amsterdam on the EVM logs transfers by itself (EIP-7708).
+        let transfers = self.options.trace_transfers && !self.rules.is(EthereumHardfork::Amsterdam);
+        let observer = TransferLogs::new(transfers, self.logs_seen);
         let (ran, observer) = run(self.sandbox, &self.rules, env, tx, observer)?;
         let (logs, logs_seen) = observer.into_logs();
         self.logs_seen = logs_seen;
