@@ -54,9 +54,9 @@ impl Clock {
         self.next = Some(time);
     }
 
-    /// Sets the seconds between blocks; `None` returns to the clock.
-    pub const fn set_interval(&mut self, seconds: Option<u64>) {
-        self.interval = seconds;
+    /// Sets the seconds between blocks, and returns those before; `None` returns to the clock.
+    pub const fn set_interval(&mut self, seconds: Option<u64>) -> Option<u64> {
+        std::mem::replace(&mut self.interval, seconds)
     }
 }
 

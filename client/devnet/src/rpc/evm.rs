@@ -68,8 +68,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         Ok(Value::Null)
     })?;
     methods.add("anvil_removeBlockTimestampInterval", |rpc, _| {
-        rpc.node.clock().set_interval(None);
-        Ok(true)
+        Ok(rpc.node.clock().set_interval(None).is_some())
     })
 }
 
