@@ -393,9 +393,10 @@ impl RainCore {
         let work = self.work.lock();
         let mut version = (*self.head()?).clone();
         let (room, now) = (self.options.cache_bytes / 2, touches.now(version.seq));
+        // Nodes that are read while the shards are measured count twice, not never.
+        (0..SHARD_COUNT).for_each(|shard| touches.begin_measuring(shard));
         let sizes = version.parts.each_ref().map(|part| Size::of(part, now));
         for (shard, size) in sizes.iter().enumerate() {
-            touches.begin_measuring(shard);
             touches.set_measured(shard, size.bytes);
         }
         for (shard, (part, size)) in version.parts.iter_mut().zip(&sizes).enumerate() {
