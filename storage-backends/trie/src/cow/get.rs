@@ -31,7 +31,7 @@ impl<V: LeafValue> Met<'_, V> {
 
 impl<V: LeafValue> CowTrie<V> {
     /// Returns the value of a key. Nodes on the path that were only in the store are in memory afterwards. `now` is the
-    /// number of the current change, for [`Self::pruned`].
+    /// number of the current change, for [`Self::prune`].
     ///
     /// # Errors
     ///
