@@ -229,6 +229,7 @@ impl Tries {
             self.accounts.evict_part(&nibbles(part), keep);
             self.storages.evict(part, self.turn, keep);
         }
+        // What this turn touched alone exceeds the budget.
         if self.bytes() > budget {
             self.storages = Storages::default();
         }

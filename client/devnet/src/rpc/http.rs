@@ -262,18 +262,15 @@ fn is_allowed(host: &str, allowed: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{rpc::RpcLimits, tests::node};
-    use polytrie_layers::LayerNeeds;
+    use crate::rpc::tests::shared;
     use std::task::Waker;
 
     #[tokio::test]
     async fn metrics_wait_on_a_thread_that_may_block() {
-        let node = node("raw");
-        let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
-        let shared = RpcState::new(Arc::clone(&node), None, limits, 1 << 20, needs);
-        let mut answer = Box::pin(get(Arc::new(shared), "/metrics"));
+        let shared = shared();
+        let mut answer = Box::pin(get(Arc::clone(&shared), "/metrics"));
         {
-            let _busy = node.pool();
+            let _busy = shared.node.pool();
             let context = &mut Context::from_waker(Waker::noop());
             assert!(answer.as_mut().poll(context).is_pending());
         }

@@ -333,18 +333,12 @@ pub(super) fn is_london(spec: &ChainSpec, number: u64) -> bool {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{
-        MineOptions,
-        rpc::{RpcLimits, RpcState},
-        tests::node,
-    };
-    use polytrie_layers::LayerNeeds;
+    use crate::{MineOptions, rpc::tests::shared};
 
     /// A block may be made after a request has taken its view, and then the pending block stands on that one.
     #[test]
     fn the_pending_block_knows_the_hash_of_its_parent() {
-        let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
-        let rpc = Rpc::new(Arc::new(RpcState::new(node("raw"), None, limits, 1 << 20, needs)));
+        let rpc = Rpc::new(shared());
         let view = rpc.node.view();
         let parent = rpc.node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
         let at = rpc.at(&view, Some(BlockId::pending())).unwrap();

@@ -34,6 +34,8 @@ mod replay;
 mod server;
 mod subscriptions;
 mod testing;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod txpool;
 mod web3;

@@ -420,19 +420,14 @@ mod tests {
     use super::*;
     use crate::{
         MineOptions,
-        rpc::{Audience, NEWS, RpcLimits, module},
-        tests::node,
+        rpc::{
+            NEWS,
+            tests::{methods, shared},
+        },
     };
     use jsonrpsee::RpcModule;
-    use polytrie_layers::LayerNeeds;
     use std::{thread, time::Duration};
     use tokio::time;
-
-    /// Returns the shared data of requests to a node without any blocks.
-    fn shared() -> Arc<RpcState> {
-        let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
-        Arc::new(RpcState::new(node("raw"), None, limits, 1 << 20, needs))
-    }
 
     #[tokio::test]
     async fn blocks_are_read_on_threads_that_may_wait() {
@@ -443,7 +438,7 @@ mod tests {
     #[tokio::test]
     async fn logs_are_read_in_turns_and_hold_up_nobody() {
         let shared = shared();
-        let methods = module(Arc::clone(&shared), &Audience::Owner).unwrap();
+        let methods = methods(&shared);
         let call = async |method: &str, params: Value| {
             let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
             let answered = methods.raw_json_request(&request.to_string(), 8).await;
@@ -472,7 +467,7 @@ mod tests {
     #[tokio::test]
     async fn a_block_from_before_a_subscription_is_no_news() {
         let shared = shared();
-        let methods = module(Arc::clone(&shared), &Audience::Owner).unwrap();
+        let methods = methods(&shared);
         let mine = || shared.node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
         let first = mine();
         let request =
@@ -493,7 +488,7 @@ mod tests {
     #[tokio::test]
     async fn a_branch_from_before_a_subscription_is_no_news() {
         let shared = shared();
-        let methods = module(Arc::clone(&shared), &Audience::Owner).unwrap();
+        let methods = methods(&shared);
         let mine = || shared.node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
         let (first, second) = (mine(), mine());
         let former = shared.node.view();

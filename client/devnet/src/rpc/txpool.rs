@@ -106,24 +106,17 @@ fn line(tx: &PoolTransaction) -> String {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{
-        rpc::{Audience, HEAVY, RpcLimits, RpcState, module},
-        tests::node,
+    use crate::rpc::{
+        HEAVY,
+        tests::{call, methods, shared},
     };
-    use polytrie_layers::LayerNeeds;
     use std::time::Duration;
     use tokio::time;
 
     #[tokio::test]
     async fn the_pool_is_shown_in_turn() {
-        let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
-        let shared = Arc::new(RpcState::new(node("raw"), None, limits, 1 << 20, needs));
-        let methods = module(Arc::clone(&shared), &Audience::Owner).unwrap();
-        let show = async |method: &str, params: Value| {
-            let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-            let (answer, _) = methods.raw_json_request(&request.to_string(), 1).await.unwrap();
-            answer.get().contains("\"result\"")
-        };
+        let shared = shared();
+        let methods = methods(&shared);
         let all = [
             ("txpool_content", json!([])),
             ("txpool_inspect", json!([])),
@@ -133,12 +126,13 @@ mod tests {
         // Other requests hold all permits.
         let turns = Arc::clone(&shared.turns.heavy).acquire_many_owned(HEAVY as u32).await.unwrap();
         for (method, params) in all.clone() {
-            let early = time::timeout(Duration::from_millis(200), show(method, params)).await;
+            let early =
+                time::timeout(Duration::from_millis(200), call(&methods, method, params)).await;
             assert!(early.is_err(), "{method}: {early:?}");
         }
         drop(turns);
         for (method, params) in all {
-            assert!(show(method, params).await, "{method}");
+            call(&methods, method, params).await;
         }
     }
 }

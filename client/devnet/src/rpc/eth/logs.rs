@@ -429,26 +429,19 @@ impl Rpc {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::{
-        rpc::{Audience, RpcLimits, RpcState, SEARCHES, module},
-        tests::node,
+    use crate::rpc::{
+        SEARCHES,
+        tests::{call, methods, shared},
     };
-    use polytrie_layers::LayerNeeds;
-    use serde_json::{Value, json};
+    use serde_json::json;
     use std::time::Duration;
     use tokio::time;
 
     #[tokio::test]
     async fn the_news_of_a_filter_for_logs_take_their_turn() {
-        let (limits, needs) = (RpcLimits::default(), LayerNeeds::default());
-        let shared = Arc::new(RpcState::new(node("raw"), None, limits, 1 << 20, needs));
-        let methods = module(Arc::clone(&shared), &Audience::Owner).unwrap();
-        let call = async |method: &str, params: Value| {
-            let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-            let (answer, _) = methods.raw_json_request(&request.to_string(), 1).await.unwrap();
-            let mut answer: Value = serde_json::from_str(answer.get()).unwrap();
-            answer["result"].take()
-        };
+        let shared = shared();
+        let methods = methods(&shared);
+        let call = async |method: &str, params| call(&methods, method, params).await;
         let blocks = call("eth_newBlockFilter", json!([])).await;
         let logs = call("eth_newFilter", json!([{}])).await;
         // Other searches hold all permits.
