@@ -217,7 +217,7 @@ pub(super) fn other_conditions(a: &Report, b: &Report) -> Vec<(String, String, S
             "memory limit": report.memory_limit,
             "runs": report.runs,
             "cold": report.cold,
-            "in place": report.is_in_place(),
+            "in place": report.in_place,
         })
     };
     different(&of(a), &of(b))

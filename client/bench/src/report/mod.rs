@@ -19,7 +19,7 @@ pub use verdict::Verdict;
 
 use super::{
     measure::{Machine, Proofs},
-    run::{Comparison, IN_PLACE, MemoryLimit, RunResult},
+    run::{Comparison, MemoryLimit, RunResult},
 };
 use polytrie_node::access_lists::AccessListMode;
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,9 @@ pub struct Report {
     pub runs: usize,
     /// Whether every run was proven cold.
     pub cold: bool,
+    /// Whether the runs changed the prepared stores themselves; earlier builds did not say so.
+    #[serde(default)]
+    pub in_place: bool,
     /// Unit of the throughput.
     pub unit: String,
     /// Name of the layer that ratios refer to.
@@ -165,6 +168,7 @@ impl Report {
             memory_limit: comparison.memory_limit,
             runs: comparison.runs,
             cold: comparison.cold,
+            in_place: comparison.in_place,
             unit: unit.to_owned(),
             reference: REFERENCE.to_owned(),
             notes: comparison.notes.clone(),
@@ -197,11 +201,6 @@ impl Report {
     /// Returns a sentence about the number of runs that other processes disturbed, if there are any.
     pub fn disturbed(&self) -> Option<String> {
         disturbed(&self.results.iter().map(|entry| entry.result.others).collect::<Vec<_>>())
-    }
-
-    /// Whether the runs changed the prepared stores themselves.
-    fn is_in_place(&self) -> bool {
-        self.notes.iter().any(|note| note == IN_PLACE)
     }
 
     /// Whether the papers' baseline was measured too.

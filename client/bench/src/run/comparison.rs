@@ -37,7 +37,7 @@ use std::{
 };
 
 /// What a report says of runs that changed the prepared stores themselves.
-pub(crate) const IN_PLACE: &str = "each run changed the prepared store itself and took its blocks back (--in-place): after the first run, files have pages that were used before";
+const IN_PLACE: &str = "each run changed the prepared store itself and took its blocks back (--in-place): after the first run, files have pages that were used before";
 
 /// Layers to compare, and the conditions under which they run.
 #[derive(Debug, Clone)]

@@ -20,7 +20,6 @@ mod warm;
 pub use chain::ChainBench;
 pub(crate) use chain::candidates;
 pub use cold::Coldness;
-pub(crate) use comparison::IN_PLACE;
 pub use comparison::{Comparison, RunResult};
 pub use error::{BenchError, Result};
 pub use job::{Job, Work};

@@ -263,7 +263,7 @@ pub(super) fn how(report: &Report) -> Vec<String> {
         // Without contracts there is no gas, and no header to compare a root with.
         _ => "the values that it read, one state root under all layers that have one".to_owned(),
     };
-    let store = match report.is_in_place() {
+    let store = match report.in_place {
         true => "the prepared store itself",
         false => "a fresh copy of its store",
     };
