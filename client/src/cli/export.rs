@@ -99,12 +99,6 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         }
         (None, _) => {}
     }
-    let takes_stdout = args.file == Path::new("-");
-    if takes_stdout && args.result.takes_stdout() {
-        return Err(Failure::Usage(
-            "the blocks and --json both want standard output; name a file for one of them".into(),
-        ));
-    }
     output::expect_apart(&[("--json", args.result.file()), ("FILE", Some(&args.file))], &[])?;
     output::expect_not_ours("FILE", &args.file)?;
     let dir = DataDir::open_rows(&args.data.options(true))?;
@@ -161,7 +155,7 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     }
     let exported = Exported { format, from, to, blocks: to - from + 1, files };
     let line = exported.text(&args.file);
-    if takes_stdout {
+    if output::takes_stdout(Some(&args.file)) {
         tracing::info!("{line}");
         return result.write_json(&exported);
     }

@@ -393,17 +393,6 @@ impl ImportArgs {
     /// Refuses outputs that would overwrite each other or a file that is read, and standard input that is named twice.
     fn expect_apart(&self) -> Result<(), Failure> {
         input::expect_stdin_once(self.files.iter().map(PathBuf::as_path))?;
-        let takes_stdout = [
-            ("--json", self.result.takes_stdout()),
-            ("--csv", output::takes_stdout(self.csv.as_deref())),
-            ("--trace", output::takes_stdout(self.trace.as_deref())),
-        ];
-        let mut takers = takes_stdout.into_iter().filter_map(|(name, takes)| takes.then_some(name));
-        if let (Some(one), Some(other)) = (takers.next(), takers.next()) {
-            return Err(Failure::Usage(format!(
-                "{one} and {other} both want standard output; name a file for one of them"
-            )));
-        }
         let genesis = self.chain.chain.as_deref().map(Path::new);
         let files = input::block_inputs(&self.files, self.prestate.as_deref());
         let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).chain(genesis).collect();

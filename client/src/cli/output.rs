@@ -7,7 +7,6 @@ use crate::{
     layers::normal,
 };
 use clap::Args;
-use polytrie_kv::disk::parent;
 use polytrie_state::STAMP_FILE;
 use serde::Serialize;
 use std::{
@@ -99,12 +98,19 @@ pub(super) fn takes_stdout(file: Option<&Path>) -> bool {
     file == Some(Path::new("-"))
 }
 
-/// Refuses an output file that is also an input or the output of two options: the last writer would destroy it.
-/// Errors name the file and the option as the user gave them. `-` and paths that are no regular files are ignored.
+/// Refuses an output file that is also an input or the output of two options: the last writer would destroy it. Refuses
+/// standard output (`-`) for two options, too. Errors name the file and the option as the user gave them. Paths that are
+/// no regular files are ignored.
 pub(super) fn expect_apart(
     outputs: &[(&str, Option<&Path>)],
     inputs: &[&Path],
 ) -> Result<(), Failure> {
+    let mut takers = outputs.iter().filter(|(_, path)| takes_stdout(*path));
+    if let (Some((one, _)), Some((other, _))) = (takers.next(), takers.next()) {
+        return Err(Failure::Usage(format!(
+            "{one} and {other} both want standard output; name a file for one of them"
+        )));
+    }
     let mut seen: Vec<(PathBuf, String)> = inputs
         .iter()
         .filter(|path| path.is_file())
@@ -165,14 +171,21 @@ pub(super) fn expect_not_ours(option: &str, path: &Path) -> Result<(), Failure> 
     }
 }
 
-/// The canonical path of a file, whether or not it exists; `None` for standard output, devices and directories.
+/// The canonical path of a file, whether or not it and its directory exist; `None` for standard output, devices and
+/// directories.
 fn file(path: &Path) -> Option<PathBuf> {
     if takes_stdout(Some(path)) || (path.exists() && !path.is_file()) {
         return None;
     }
-    let path = behind_links(path);
-    let new = || Some(fs::canonicalize(parent(&path)).ok()?.join(path.file_name()?));
-    fs::canonicalize(&path).ok().or_else(new)
+    Some(canonical(&normal(&behind_links(path))))
+}
+
+/// The canonical path of the part that exists, with the rest of the path after it.
+fn canonical(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| match (path.parent(), path.file_name()) {
+        (Some(above), Some(name)) => canonical(above).join(name),
+        _ => path.to_owned(),
+    })
 }
 
 /// Makes a directory for files that a command writes, if it is not there.

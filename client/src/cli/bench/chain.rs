@@ -10,10 +10,7 @@ use super::{
 use crate::{
     access_lists::AccessListMode,
     bench::{ChainBench, Comparison, GivenChain, GivenPrestate, Subject},
-    cli::{
-        input::{block_inputs, expect_no_stream},
-        output::expect_apart,
-    },
+    cli::input::{block_inputs, expect_no_stream},
     executor::Prefetch,
 };
 use clap::{ArgGroup, Args};
@@ -91,7 +88,7 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
     let genesis = args.chain.as_deref().map(Path::new);
     let files = block_inputs(&args.files, args.prestate.as_deref());
     let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).chain(genesis).collect();
-    expect_apart(&[("--json", args.output.json.as_deref())], &inputs)?;
+    args.output.expect_apart(&inputs)?;
     let bench = |blocks| ChainBench {
         warmup_blocks: args.warmup.unwrap_or_else(|| ChainBench::default_warmup(blocks)),
         recover: args.recover,

@@ -65,13 +65,13 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let spec = args.workload.spec()?;
     let (genesis, chain) = (args.out.join(GENESIS_FILE), args.out.join(CHAIN_FILE));
     output::expect_not_ours("--out", &genesis)?;
-    output::create_dir(&args.out)?;
     let outputs = [
         ("--out", Some(genesis.as_path())),
         ("--out", Some(chain.as_path())),
         ("--json", args.result.file()),
     ];
     output::expect_apart(&outputs, &[])?;
+    output::create_dir(&args.out)?;
     // The file may lie in the directory that was just made.
     let result = args.result.open()?;
     if let (Some(Network::Mainnet), Some(size)) = (args.shape, args.size) {

@@ -23,13 +23,23 @@ const DATA: &str = "report.json";
 pub(super) struct OutputArgs {
     /// Write everything as JSON to this file; `-` for standard output. The file appears when the benchmark is complete.
     #[arg(long, value_name = "FILE")]
-    pub(super) json: Option<PathBuf>,
+    json: Option<PathBuf>,
     /// Write a page with plots, index.html, to this directory, and report.json beside it.
     #[arg(long, value_name = "DIR")]
-    pub(super) html: Option<PathBuf>,
+    html: Option<PathBuf>,
     /// Write one line a block to this directory, a file for each run, in the columns of `import --csv`.
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// Refuses outputs that would overwrite each other or a file that is read.
+    pub(super) fn expect_apart(&self, inputs: &[&Path]) -> Result<(), Failure> {
+        let page = self.html.as_deref().map(|dir| [PAGE, DATA].map(|name| dir.join(name)));
+        let mut outputs = vec![("--json", self.json.as_deref())];
+        outputs.extend(page.iter().flatten().map(|file| ("--html", Some(file.as_path()))));
+        output::expect_apart(&outputs, inputs)
+    }
 }
 
 /// Output files, open for writing. They appear under their names when they are complete.

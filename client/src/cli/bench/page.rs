@@ -41,14 +41,18 @@ struct Made {
 
 pub(super) fn run(args: &PageArgs) -> Result<(), Failure> {
     let reports = args.reports.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let page = args.html.as_ref().map(|dir| dir.join(PAGE));
     output::expect_apart(
-        &[("--svg", args.svg.as_deref()), ("--json", args.result.file())],
+        &[
+            ("--svg", args.svg.as_deref()),
+            ("--html", page.as_deref()),
+            ("--json", args.result.file()),
+        ],
         &args.reports.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
     )?;
     if let (Some(path), Some(report)) = (&args.svg, reports.first()) {
         OutputFile::create(path)?.write_whole(&html::picture(report))?;
     }
-    let page = args.html.as_ref().map(|dir| dir.join(PAGE));
     if let (Some(dir), Some(path)) = (&args.html, &page) {
         create_dir("--html", dir)?;
         OutputFile::create(path)?.write_whole(&html::page(&reports))?;

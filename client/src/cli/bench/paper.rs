@@ -83,14 +83,20 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
     }
     let experiments = experiments(&args.names)?;
     expect_no_stream(&args.blocks)?;
-    for (option, dir) in [("--html", &args.html), ("--svg", &args.svg)] {
-        dir.as_deref().map_or(Ok(()), |dir| create_dir(option, dir))?;
-    }
     let genesis = args.chain.as_deref().map(Path::new);
     let blocks = block_inputs(&args.blocks, None);
     let inputs: Vec<&Path> = blocks.iter().map(PathBuf::as_path).chain(genesis).collect();
-    let outputs = [("--json", args.json.as_deref()), ("--markdown", args.markdown.as_deref())];
+    let pages: Vec<PathBuf> = match &args.html {
+        Some(dir) => experiments.iter().map(|one| page_of(dir, one.id)).collect(),
+        None => Vec::new(),
+    };
+    let mut outputs =
+        vec![("--json", args.json.as_deref()), ("--markdown", args.markdown.as_deref())];
+    outputs.extend(pages.iter().map(|page| ("--html", Some(page.as_path()))));
     output::expect_apart(&outputs, &inputs)?;
+    for (option, dir) in [("--html", &args.html), ("--svg", &args.svg)] {
+        dir.as_deref().map_or(Ok(()), |dir| create_dir(option, dir))?;
+    }
     let json = args.json.as_deref().map(create_json).transpose()?;
     let markdown = args.markdown.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.comparison_for_paper(args.quick)?;
@@ -146,7 +152,7 @@ fn show(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
 
 fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
     if let Some(dir) = &args.html {
-        let file = OutputFile::create(dir.join(format!("{}.html", replication.id)))?;
+        let file = OutputFile::create(page_of(dir, replication.id))?;
         file.write_whole(&replication.html())?;
     }
     if let Some(dir) = &args.svg {
@@ -156,6 +162,11 @@ fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Path of the page of a figure or table in the directory of --html.
+fn page_of(dir: &Path, id: &str) -> PathBuf {
+    dir.join(format!("{id}.html"))
 }
 
 /// Relative path from the Markdown page to the directory of plots.

@@ -3,11 +3,11 @@
 use super::{Failure, measure::MeasureArgs, output::OutputArgs};
 use crate::{
     bench::{Machine, Mode, StoreBench, TraceBench},
-    cli::output::{bytes, expect_apart},
+    cli::output::bytes,
 };
 use alloy_primitives::B256;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Upper bounds of the options, with which no product of them exceeds 64 bits; the machine's memory ends sooner.
 const MOST_KEYS: u64 = 10_000_000_000;
@@ -68,8 +68,9 @@ pub(super) struct StoreArgs {
 }
 
 pub(super) fn run(args: &StoreArgs) -> Result<(), Failure> {
+    let inputs: Vec<&Path> = args.trace.iter().map(PathBuf::as_path).collect();
+    args.output.expect_apart(&inputs)?;
     if let Some(file) = &args.trace {
-        expect_apart(&[("--json", args.output.json.as_deref())], &[file])?;
         // The run happens in another process, to which a relative path could mean another file.
         let file = std::path::absolute(file).map_err(|error| {
             Failure::Machine(format!("cannot find {}: {error}; check the path", file.display()))

@@ -100,6 +100,26 @@ fn what_cannot_be_measured() {
     assert_fails(&job, 2, &["is not a job"]);
 }
 
+/// Of two outputs that are one file, the one that is written last would win.
+#[test]
+fn two_outputs_are_two_files() {
+    let data = Data::new();
+    let (cache, html) = (data.file("cache"), data.file("html"));
+    for (command, file) in [
+        ("store --states raw", "index.html"),
+        ("chain --states raw", "report.json"),
+        ("paper lmpt-10 --states raw", "lmpt-10.html"),
+    ] {
+        let (dir, file) = (html.display(), html.join(file));
+        let args = format!("{command} --html {dir:?} --json {:?}", file.display());
+        assert_fails(&bench(&cache, &args), 2, &["--html", "the same file as that of --json"]);
+    }
+    let both = bench(&cache, "worst --states raw --json - --svg -");
+    assert_fails(&both, 2, &["--json and --svg both want standard output"]);
+    // Wrong usage makes no directory either.
+    assert!(!html.exists() && !cache.exists());
+}
+
 #[test]
 fn contracts_that_were_not_fetched() {
     let data = Data::new();
