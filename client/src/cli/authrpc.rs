@@ -12,7 +12,7 @@ use crate::{
 use clap::Args;
 use std::{
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -44,6 +44,11 @@ pub(super) struct AuthArgs {
 }
 
 impl AuthArgs {
+    /// The file of --authrpc.jwtsecret, if one was named.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.secret.as_deref()
+    }
+
     /// Starts the server for a consensus layer. The limits are those of the public server, but a request may
     /// have more bytes.
     pub(super) fn serve(

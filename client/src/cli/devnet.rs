@@ -106,6 +106,20 @@ pub(super) struct DevnetArgs {
     pub(super) data: DataArgs,
 }
 
+impl DevnetArgs {
+    /// Refuses to write the state over a file that is read.
+    fn expect_apart(&self) -> Result<(), Failure> {
+        let engine = self.data.options().engine;
+        let inputs = [
+            self.chain.chain.as_deref().map(Path::new),
+            self.auth.file(),
+            engine.login.as_ref().map(|(_, password)| password.as_path()),
+            engine.tls_ca.as_deref(),
+        ];
+        self.files.expect_apart(&inputs.into_iter().flatten().collect::<Vec<_>>())
+    }
+}
+
 /// Refuses the options of the Engine API where that is not served. clap drops a requirement that conflicts with another option,
 /// so what conflicts with --authrpc is named for them, too.
 fn with_authrpc(option: Arg) -> Arg {
@@ -162,11 +176,27 @@ impl StateFileArgs {
         Ok(())
     }
 
+    /// The option that names the file for the state at the end, and the path of that file.
+    fn written(&self) -> Option<(&'static str, PathBuf)> {
+        match (&self.dump_state, &self.state_file) {
+            (Some(path), _) => Some(("--dump-state", within(path))),
+            (None, Some(path)) => Some(("--state-file", within(path))),
+            (None, None) => None,
+        }
+    }
+
+    /// Refuses to write the state over one of these inputs or over a part of a data directory. The file of --load-state may
+    /// be written anew.
+    fn expect_apart(&self, inputs: &[&Path]) -> Result<(), Failure> {
+        let Some((option, path)) = self.written() else { return Ok(()) };
+        output::expect_not_ours(option, &path)?;
+        output::expect_apart(&[(option, Some(path.as_path()))], inputs)
+    }
+
     /// Opens the file that the state is written to at the end; `None` if no option names one. The file is opened at
     /// the start, so that a path that cannot be written fails before the work is done.
     fn output(&self) -> Result<Option<OutputFile>, Failure> {
-        let path = self.dump_state.as_ref().or(self.state_file.as_ref());
-        Ok(path.map(|path| OutputFile::create(within(path))).transpose()?)
+        Ok(self.written().map(|(_, path)| OutputFile::create(path)).transpose()?)
     }
 }
 
@@ -188,6 +218,7 @@ fn within(path: &Path) -> PathBuf {
 
 pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt();
+    args.expect_apart()?;
     let accounts = DevAccounts::new(&args.mnemonic, args.accounts)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let mining = mining(&args)?;

@@ -59,6 +59,31 @@ fn a_state_that_cannot_be_read_or_written_is_named_at_the_start() {
     assert_eq!(both.code, Some(2), "{}", both.stderr);
 }
 
+/// The state takes the place of no file that is read, unless it begins with that file.
+#[test]
+fn a_state_is_not_written_over_what_is_read() {
+    let dir = TempDir::new().unwrap();
+    let [genesis, secret] = ["genesis.json", "jwt"].map(|name| dir.path().join(name));
+    for file in [&genesis, &secret] {
+        fs::write(file, "{}").unwrap();
+    }
+    for (option, file, reads) in [
+        ("--dump-state", &genesis, "--chain"),
+        ("--state-file", &genesis, "--chain"),
+        ("--dump-state", &secret, "--authrpc.jwtsecret"),
+    ] {
+        let run = polytrie!("devnet", "--port", "0", "--authrpc", option, file, reads, file);
+        assert_eq!(run.code, Some(2), "{option}: {}", run.stderr);
+        assert!(run.stderr.contains("the same file as what is read"), "{}", run.stderr);
+        assert_eq!(fs::read(file).unwrap(), b"{}");
+    }
+    let stamp = dir.path().join("polytrie.json");
+    fs::write(&stamp, "{}").unwrap();
+    let run = polytrie!("devnet", "--port", "0", "--dump-state", stamp);
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("a part of the data directory"), "{}", run.stderr);
+}
+
 /// A node with a state file refuses the pages of other origins, because its state could be lost
 /// like that of a directory.
 #[test]
