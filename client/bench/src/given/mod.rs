@@ -69,6 +69,9 @@ pub enum GivenError {
     /// A last block that is not after the genesis block.
     #[error("--to {0} leaves no block after the genesis block; choose a later one")]
     NothingTo(u64),
+    /// Files that hold another chain in the second pass.
+    #[error("the block files have changed while they were read; run the command again when nothing writes to them")]
+    Changed,
     /// A transaction whose sender cannot be recovered.
     #[error("{file}: block {number}: {source}")]
     Sender {
@@ -174,7 +177,11 @@ impl GivenChain {
     fn write(&self, dir: &Path, cache: &Cache) -> Result<(), GivenError> {
         let taken = blocks(&self.files).take(self.taken);
         let above = self.spec.genesis_header().number;
-        write_chain(dir, cache, &self.spec, taken, above, self.head.hash())
+        // An entry of the cache with other blocks than its name says would be used by later benchmarks, too.
+        match write_chain(dir, cache, &self.spec, taken, above, self.head.hash())? {
+            content if content == self.content => Ok(()),
+            _ => Err(GivenError::Changed),
+        }
     }
 }
 
@@ -198,7 +205,8 @@ fn rules(spec: &ChainSpec) -> (&'static str, &str) {
     }
 }
 
-/// Writes a prepared chain: the blocks above a number, the last of which has the hash `head`, with their senders.
+/// Writes a prepared chain: the blocks above a number, the last of which has the hash `head`, with their senders. Returns
+/// the hash of all these blocks.
 fn write_chain(
     dir: &Path,
     cache: &Cache,
@@ -206,12 +214,12 @@ fn write_chain(
     mut all: impl Iterator<Item = Result<RawBlock, BlockFileError>>,
     above: u64,
     head: B256,
-) -> Result<(), GivenError> {
+) -> Result<B256, GivenError> {
     let (name, text) = rules(spec);
     write(&dir.join(name), text)?;
     tracing::info!("recovering the senders of blocks");
     let mut out = ChainFiles::create::<GivenError>(dir)?;
-    let (mut count, mut transactions) = (0_u64, 0);
+    let (mut count, mut transactions, mut content) = (0_u64, 0, Keccak256::new());
     loop {
         cache.go_on("senders were recovered")?;
         let portion = all.by_ref().take(PORTION).collect::<Result<Vec<_>, _>>()?;
@@ -223,6 +231,7 @@ fn write_chain(
             if number > above {
                 count += 1;
                 transactions += senders.len() as u64;
+                content.update(&raw.rlp);
                 out.push::<GivenError>(&raw.rlp, &senders)?;
             }
         }
@@ -234,7 +243,8 @@ fn write_chain(
         "transactions": transactions,
         "head": head,
     });
-    Ok(write(&dir.join(FIGURES), format!("{figures:#}\n"))?)
+    write(&dir.join(FIGURES), format!("{figures:#}\n"))?;
+    Ok(content.finalize())
 }
 
 /// Returns the blocks of all files.
@@ -288,4 +298,33 @@ fn last_part(path: &Path) -> Option<String> {
 
 fn absolute(path: &Path) -> Result<PathBuf, CacheError> {
     std::path::absolute(path).map_err(CacheError::at("find", path))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::{fs, slice};
+
+    /// Another program may write to a file between the two passes.
+    #[test]
+    fn files_that_change_between_the_passes_are_no_chain() {
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/sample");
+        let blocks = BlockReader::open(sample.join("chain.rlp.gz")).unwrap().take(3);
+        let blocks: Vec<_> = blocks.map(|block| block.unwrap().rlp).collect();
+        let (before, after) = (blocks[..2].concat(), blocks[1..].concat());
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&dir.path().join("cache")).unwrap();
+        let file = dir.path().join("chain.rlp");
+        let genesis = sample.join("genesis.json");
+        fs::write(&file, &before).unwrap();
+        let files = slice::from_ref(&file);
+        let given = GivenChain::open(files, genesis.to_str().unwrap(), None, &cache).unwrap();
+        fs::write(&file, after).unwrap();
+        let error = given.prepare(&cache).unwrap_err();
+        assert!(matches!(error, GivenError::Changed), "{error}");
+        // The cache has kept nothing of it.
+        fs::write(&file, before).unwrap();
+        assert_eq!(given.prepare(&cache).unwrap().length().unwrap().blocks, given.blocks());
+    }
 }

@@ -100,7 +100,7 @@ impl GivenPrestate {
                 .map_err(|error| CacheError::at("write", &dir.join(START))(error.into()))?;
             write(&dir.join(START), start)?;
             let above = self.prestate.start().number;
-            write_chain(dir, cache, &self.spec, self.raw_blocks(), above, self.head)
+            write_chain(dir, cache, &self.spec, self.raw_blocks(), above, self.head).map(drop)
         })?;
         Ok(PreparedChain::at(dir))
     }

@@ -71,7 +71,7 @@ fails_as!(GenerateError [Disk, Write, Fixture, Produce] {
 
 fails_as!(GivenError [Chain, Blocks, Cache, Prestate, Write] {
     E::NothingTo(_) => Usage,
-    E::Nothing | E::Gap { .. } | E::Sender { .. } => Invalid,
+    E::Nothing | E::Gap { .. } | E::Changed | E::Sender { .. } => Invalid,
 });
 
 fails_as!(BenchError [Disk, Fixture, Generate, Given, Blocks, Chain, Store, State] {
