@@ -6,7 +6,7 @@ use super::{
     result::markdown_table,
 };
 use crate::{
-    report::{REFERENCE, command, gibibytes},
+    report::{REFERENCE, command},
     run::Keeper,
 };
 use polytrie_node::words::counted;
@@ -77,12 +77,12 @@ pub fn page(all: &[Replication], plots: &str) -> String {
 fn conditions(one: &Replication) -> String {
     let machine = &one.machine;
     let limit = one.memory_limit.map(|limit| {
-        let gib = gibibytes(limit.bytes);
+        let mebibytes = limit.bytes >> 20;
         let by = match limit.by {
             Keeper::Budgets => "by the sizes of caches alone",
             Keeper::Cgroup => "as the kernel enforces",
         };
-        format!(", each run within {gib:.1} GiB {by}")
+        format!(", each run within {mebibytes} MiB {by}")
     });
     let engines = one.engines.join(" and ");
     format!(
@@ -163,4 +163,21 @@ fn section(paper: &Paper, found: &[&Replication], plots: &str) -> String {
         let _ = writeln!(text, "{}", one.markdown(plots));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{find, testing::comparison},
+        *,
+    };
+
+    /// A quarter of a GiB is no 0.2 GiB.
+    #[test]
+    fn a_limit_of_memory_is_not_rounded() {
+        let (_dir, base) = comparison(1);
+        let one = Replication::new(find("lmpt-10")[0], &base.within(256 << 20), true, Vec::new());
+        let text = conditions(&one);
+        assert!(text.contains(", each run within 256 MiB "), "{text}");
+    }
 }
