@@ -209,7 +209,7 @@ pub(super) fn other_conditions(a: &Report, b: &Report) -> Vec<(String, String, S
             "the time of structure and engine, which cannot be compared,": time,
             "processor": report.machine.cpu,
             "cores": report.machine.cores,
-            "memory": report.machine.memory_bytes >> 30,
+            "GiB of memory": report.machine.memory_bytes >> 30,
             "system": report.machine.system,
             "settings": report.settings,
             "threads": report.threads,

@@ -76,6 +76,14 @@ fn a_slower_layer_is_found() {
     let said = "structure and engine, which cannot be compared, was \"that of all threads\"";
     assert!(earlier.text().contains(said), "{}", earlier.text());
     assert!(!same.text().contains("cannot be compared"), "{}", same.text());
+    // A number has its unit.
+    let with_memory = |gibibytes: u64| {
+        let mut value: Value = serde_json::from_slice(&fs::read(&before).unwrap()).unwrap();
+        value["machine"]["memory_bytes"] = (gibibytes << 30).into();
+        data.write(&format!("{gibibytes}.json"), value.to_string())
+    };
+    let larger = compare(&with_memory(8), &with_memory(16), &[]).ok();
+    assert!(larger.text().contains("GiB of memory was 8, is 16"), "{}", larger.text());
     // A slowdown of a tenth is below this threshold.
     compare(&before, &slower, &["--fail-on-slower", "--threshold", "15"]).ok();
 
