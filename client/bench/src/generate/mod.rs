@@ -93,7 +93,12 @@ pub fn generate(
     let (genesis, chain) = (work.path().join(GENESIS_FILE), work.path().join(CHAIN_FILE));
     let base = Base::of_workload(spec, Arc::clone(cache));
     let prepared = PreparedChain::of(spec, cache, &base, interrupt)?;
-    write_genesis(spec, cache, &genesis)?;
+    let start = Instant::now();
+    write_genesis(spec, cache, &genesis, interrupt)?;
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(GenerateError::Interrupted { blocks: prepared.length()?.blocks });
+    }
+    tracing::info!("wrote the genesis in {:.1} s", start.elapsed().as_secs_f64());
     let blocks = prepared.blocks();
     fs::copy(&blocks, &chain).map_err(CacheError::at("write", &chain))?;
     let genesis_bytes = fs::metadata(&genesis).map_or(0, |data| data.len());
@@ -146,17 +151,18 @@ pub fn generate_state(
     Ok(GeneratedState { genesis_bytes, parts: shape.parts() })
 }
 
-fn write_genesis(spec: &WorkloadSpec, cache: &Cache, path: &Path) -> Result<(), GenerateError> {
-    let start = Instant::now();
+/// Writes the genesis with its accounts, which end early if `interrupt` is set.
+fn write_genesis(
+    spec: &WorkloadSpec,
+    cache: &Cache,
+    path: &Path,
+    interrupt: &AtomicBool,
+) -> Result<(), GenerateError> {
     let workload = spec.open(wallet(cache, spec.seed, spec.accounts())?)?;
     let mut out = OutputFile::create(path)?;
-    workload
-        .genesis()
-        .write(workload.accounts(), &mut out)
-        .map_err(CacheError::at("write", path))?;
-    out.finish()?;
-    tracing::info!("wrote the genesis in {:.1} s", start.elapsed().as_secs_f64());
-    Ok(())
+    let accounts = workload.accounts().take_while(|_| !interrupt.load(Ordering::Relaxed));
+    workload.genesis().write(accounts, &mut out).map_err(CacheError::at("write", path))?;
+    Ok(out.finish()?)
 }
 
 #[cfg(test)]
@@ -270,5 +276,18 @@ mod tests {
         let error = make(&spec(WorkloadKind::Transfer, 7), dir.path(), true).unwrap_err();
         assert!(matches!(error, GenerateError::Interrupted { blocks: 0 }), "{error}");
         assert!(names(dir.path()).is_empty());
+    }
+
+    /// A chain that is in the cache is there at once, but a genesis of many accounts takes minutes.
+    #[test]
+    fn an_interrupt_ends_the_writing_of_the_genesis() {
+        let (kept, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let cache = Arc::new(Cache::open(kept.path()).unwrap());
+        let spec = spec(WorkloadKind::Transfer, 7);
+        let out = dir.path().join("out");
+        generate(&spec, &dir.path().join("first"), &cache, &AtomicBool::new(false)).unwrap();
+        let error = generate(&spec, &out, &cache, &AtomicBool::new(true)).unwrap_err();
+        assert!(matches!(error, GenerateError::Interrupted { blocks: 10 }), "{error}");
+        assert!(names(&out).is_empty());
     }
 }
