@@ -183,7 +183,16 @@ fn link(plots: &Path, args: &PaperArgs) -> Result<String, Failure> {
     let up = page.components().skip(common).map(|_| "..".into());
     let down = plots.components().skip(common).map(|part| part.as_os_str().to_owned());
     let path: PathBuf = up.chain(down).collect();
-    Ok(if path.as_os_str().is_empty() { ".".to_owned() } else { path.display().to_string() })
+    Ok(if path.as_os_str().is_empty() { ".".to_owned() } else { encoded(&path.to_string_lossy()) })
+}
+
+/// A path as a link of Markdown, in which a space or a parenthesis would end it.
+fn encoded(path: &str) -> String {
+    let character = |c: char| match c {
+        ' ' | '(' | ')' | '<' | '>' | '%' | '#' | '?' => format!("%{:02X}", u32::from(c)),
+        c => c.to_string(),
+    };
+    path.chars().map(character).collect()
 }
 
 fn hours(text: &str) -> Result<Duration, String> {
@@ -225,4 +234,15 @@ fn list() -> String {
         text.push('\n');
     }
     text + "Minutes are rough, for three layers on two cores; more layers, --cold and --memory-limit take longer, and so do the\ntables of `lvmt`, which are derived the first time it is measured.\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::encoded;
+
+    #[test]
+    fn links_lead_to_any_directory() {
+        assert_eq!(encoded("../papers"), "../papers");
+        assert_eq!(encoded("my plots (1)"), "my%20plots%20%281%29");
+    }
 }
