@@ -185,11 +185,9 @@ impl StateFileArgs {
         }
     }
 
-    /// Refuses to write the state over one of these inputs or over a part of a data directory. The file of --load-state may
-    /// be written anew.
+    /// Refuses to write the state over one of these inputs. The file of --load-state may be written anew.
     fn expect_apart(&self, inputs: &[&Path]) -> Result<(), Failure> {
         let Some((option, path)) = self.written() else { return Ok(()) };
-        output::expect_not_ours(option, &path)?;
         output::expect_apart(&[(option, Some(path.as_path()))], inputs)
     }
 

@@ -100,7 +100,6 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         (None, _) => {}
     }
     output::expect_apart(&[("--json", args.result.file()), ("FILE", Some(&args.file))], &[])?;
-    output::expect_not_ours("FILE", &args.file)?;
     let dir = DataDir::open_rows(&args.data.options(true))?;
     dir.chain_db().check_settled()?;
     let head = dir.chain_db().head()?.ok_or_else(Failure::no_block)?.number();

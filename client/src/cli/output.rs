@@ -99,8 +99,8 @@ pub(super) fn takes_stdout(file: Option<&Path>) -> bool {
 }
 
 /// Refuses an output file that is also an input or the output of two options: the last writer would destroy it. Refuses
-/// standard output (`-`) for two options, too. Errors name the file and the option as the user gave them. Paths that are
-/// no regular files are ignored.
+/// one on which a data directory rests, and standard output (`-`) for two options, too. Errors name the file and the
+/// option as the user gave them. Paths that are no regular files are ignored.
 pub(super) fn expect_apart(
     outputs: &[(&str, Option<&Path>)],
     inputs: &[&Path],
@@ -118,6 +118,7 @@ pub(super) fn expect_apart(
         .collect();
     for (option, path) in outputs {
         let Some((path, found)) = path.and_then(|path| Some((path, file(path)?))) else { continue };
+        expect_not_ours(option, path)?;
         if let Some((_, what)) = seen.iter().find(|(seen, _)| *seen == found) {
             return Err(Failure::Usage(format!(
                 "{option} {} is the same file as {what}; name another one",

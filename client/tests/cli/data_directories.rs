@@ -464,6 +464,7 @@ fn an_output_in_the_place_of_the_data_is_refused() {
             polytrie!["db", "dump", out, "--datadir", data.path()],
             polytrie!["db", "stats", "--datadir", data.path(), "--json", out],
             polytrie!["import", file, "--datadir", data.path(), "--to", "4", "--json", out],
+            polytrie!["conformance", data.file("tests"), "--json", out],
         ] {
             assert_fails(&run, 2, &[name, "would replace a part of the data directory"]);
         }

@@ -64,7 +64,6 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt();
     let spec = args.workload.spec()?;
     let (genesis, chain) = (args.out.join(GENESIS_FILE), args.out.join(CHAIN_FILE));
-    output::expect_not_ours("--out", &genesis)?;
     let outputs = [
         ("--out", Some(genesis.as_path())),
         ("--out", Some(chain.as_path())),

@@ -63,7 +63,7 @@ impl<'a> Outputs<'a> {
                 OutputFile::create(dir.join(DATA))?,
             ))
         };
-        let json = args.json.as_deref().map(create_json).transpose()?;
+        let json = args.json.as_deref().map(OutputFile::create).transpose()?;
         Ok(Self { args, json, page: args.html.as_ref().map(page).transpose()? })
     }
 
@@ -93,12 +93,6 @@ impl<'a> Outputs<'a> {
         };
         [csv(), page(), json(), table()].into_iter().fold(Ok(()), Failure::decide)
     }
-}
-
-/// Opens the file of --json. Refuses one on which a data directory rests.
-pub(super) fn create_json(file: &Path) -> Result<OutputFile, Failure> {
-    output::expect_not_ours("--json", file)?;
-    Ok(OutputFile::create(file)?)
 }
 
 /// Fails if no file can be made in a directory.

@@ -1,10 +1,6 @@
 //! `polytrie bench paper`.
 
-use super::{
-    Failure,
-    measure::MeasureArgs,
-    output::{create_dir, create_json},
-};
+use super::{Failure, measure::MeasureArgs, output::create_dir};
 use crate::{
     bench::{
         BenchError, GivenChain,
@@ -97,7 +93,7 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
     for (option, dir) in [("--html", &args.html), ("--svg", &args.svg)] {
         dir.as_deref().map_or(Ok(()), |dir| create_dir(option, dir))?;
     }
-    let json = args.json.as_deref().map(create_json).transpose()?;
+    let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let markdown = args.markdown.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.comparison_for_paper(args.quick)?;
     let given = args

@@ -1,6 +1,6 @@
 //! `polytrie bench worst`.
 
-use super::{Failure, measure::MeasureArgs, output::create_json};
+use super::{Failure, measure::MeasureArgs};
 use crate::{
     bench::worst::{Case, WorstSpec},
     blocks::OutputFile,
@@ -89,7 +89,7 @@ pub(super) fn run(args: &WorstArgs) -> Result<(), Failure> {
     }
     let outputs = [("--json", args.json.as_deref()), ("--svg", args.svg.as_deref())];
     output::expect_apart(&outputs, &[])?;
-    let json = args.json.as_deref().map(create_json).transpose()?;
+    let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let svg = args.svg.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.equipped()?;
     let report = comparison.worst(&spec, &cases, &args.gas, args.merge)?;
