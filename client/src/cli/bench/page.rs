@@ -50,15 +50,18 @@ pub(super) fn run(args: &PageArgs) -> Result<(), Failure> {
         ],
         &args.reports.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
     )?;
-    if let (Some(path), Some(report)) = (&args.svg, reports.first()) {
-        OutputFile::create(path)?.write_whole(&html::picture(report))?;
+    // What cannot be written fails before anything is replaced.
+    args.html.as_deref().map_or(Ok(()), |dir| create_dir("--html", dir))?;
+    let picture = args.svg.as_deref().map(OutputFile::create).transpose()?;
+    let file = page.as_deref().map(OutputFile::create).transpose()?;
+    let result = args.result.open()?;
+    if let (Some(picture), Some(report)) = (picture, reports.first()) {
+        picture.write_whole(&html::picture(report))?;
     }
-    if let (Some(dir), Some(path)) = (&args.html, &page) {
-        create_dir("--html", dir)?;
-        OutputFile::create(path)?.write_whole(&html::page(&reports))?;
+    if let Some(file) = file {
+        file.write_whole(&html::page(&reports))?;
     }
     let made = Made { page, svg: args.svg.clone() };
-    let result = args.result.open()?;
     match &made.page {
         Some(page) => result.write(&made, || format!("the page is {}", page.display())),
         None => result.write_json(&made),

@@ -245,4 +245,9 @@ fn a_page_and_lines_for_each_block() {
     assert_eq!(polytrie!["bench", "page", first, "--svg", first].code, Some(2));
     let run = polytrie!["bench", "page", first, "--html", html, "--svg", html.join("index.html")];
     assert_fails(&run, 2, &["--html", "the same file as that of --svg"]);
+    // Wrong usage writes nothing.
+    let unmade = data.file("unmade.svg");
+    let run = polytrie!["bench", "page", first, "--svg", unmade, "--html", "-"];
+    assert_fails(&run, 2, &["--html - is standard output"]);
+    assert!(!unmade.exists());
 }
