@@ -44,8 +44,13 @@ impl GivenPrestate {
     pub fn open(dir: &Path, chain: &str, accounts: u64) -> Result<Self, GivenError> {
         let (spec, name) = load(chain)?;
         let dir = absolute(dir)?;
+        // What is read is what the hash names only if it was the same before and after.
+        let before = content(&dir, &spec);
         let prestate = Prestate::read(&dir, &spec)?;
         let content = content(&dir, &spec)?;
+        if before? != content {
+            return Err(changed(&dir).into());
+        }
         let last = prestate.blocks().last().map(|rlp| decode_header(rlp));
         // The block has been decoded before.
         let head = last.and_then(Result::ok).map_or(B256::ZERO, |header| header.hash());
@@ -127,10 +132,17 @@ impl GivenPrestate {
 pub(crate) fn read(dir: &Path, chain: &str, expected: B256) -> Result<Prestate, CacheError> {
     let invalid = |reason: String| CacheError::Invalid { path: dir.to_owned(), reason };
     let spec = ChainSpec::load(chain).map_err(|error| invalid(error.to_string()))?;
-    if content(dir, &spec)? != expected {
-        return Err(invalid("its files have changed while they were measured".to_owned()));
+    let prestate = Prestate::read(dir, &spec).map_err(|error| invalid(error.to_string()))?;
+    match content(dir, &spec)? == expected {
+        true => Ok(prestate),
+        false => Err(changed(dir)),
     }
-    Prestate::read(dir, &spec).map_err(|error| invalid(error.to_string()))
+}
+
+/// The error for files that are not those of before.
+fn changed(dir: &Path) -> CacheError {
+    let reason = "its files have changed while they were measured; run the command again when nothing writes to them";
+    CacheError::Invalid { path: dir.to_owned(), reason: reason.to_owned() }
 }
 
 /// Returns a hash of the files and rules that the state and the blocks depend on.
