@@ -10,21 +10,25 @@ use alloy_primitives::{
     map::{AddressMap, HashMap},
 };
 use polytrie_chain::Overlay;
-use polytrie_state::{Account, AccountChange, StateReader, TxWrites};
+use polytrie_state::{Account, AccountChange, StateError, StateReader, TxWrites};
 use std::sync::Arc;
 
-/// The changes that the next block applies ahead of its transactions.
+/// The changes that the next block applies ahead of its transactions. An account is changed only after it was taken in as
+/// it is at the head.
 #[derive(Debug, Clone, Default)]
 pub struct Cheats {
     accounts: AddressMap<Changed>,
 }
 
+/// The changes of an account.
 #[derive(Debug, Clone, Default)]
-struct Changed {
+pub(super) struct Changed {
     account: Account,
     code: Option<(B256, Bytes)>,
     /// Whether the former slots of the account are deleted.
     wiped: bool,
+    /// Whether the account has former slots that are not deleted as a whole.
+    has_former_slots: bool,
     slots: HashMap<U256, U256>,
 }
 
@@ -34,33 +38,62 @@ impl Cheats {
         self.accounts.is_empty()
     }
 
-    /// Sets nonce, balance and code hash of an account to those of `now`.
-    pub fn set_account(&mut self, address: Address, now: Account) {
-        self.accounts.entry(address).or_default().account = now;
+    /// Reads those of these accounts that have no changes yet. `state` is the state at the head.
+    ///
+    /// # Errors
+    ///
+    /// If the state cannot be read.
+    pub(super) fn unchanged(
+        &self,
+        addresses: &[Address],
+        state: &dyn StateReader,
+    ) -> Result<Vec<(Address, Changed)>, StateError> {
+        let new = addresses.iter().filter(|address| !self.accounts.contains_key(*address));
+        new.map(|address| {
+            let account = state.account(address)?.unwrap_or_default();
+            let has_former_slots = state.has_storage(address)?;
+            Ok((*address, Changed { account, has_former_slots, ..Changed::default() }))
+        })
+        .collect()
     }
 
-    /// Sets the code of an account; its nonce and balance become those of `now`.
-    pub fn set_code(&mut self, address: Address, now: Account, code: Bytes) {
+    /// Takes in accounts that [`Self::unchanged`] has read.
+    pub(super) fn begin(&mut self, unchanged: Vec<(Address, Changed)>) {
+        self.accounts.extend(unchanged);
+    }
+
+    /// Returns nonce, balance and code hash of an account to change them.
+    pub fn account_mut(&mut self, address: Address) -> &mut Account {
+        &mut self.of(address).account
+    }
+
+    /// Sets the code of an account.
+    pub fn set_code(&mut self, address: Address, code: Bytes) {
         let hash = keccak256(&code);
-        let changed = self.accounts.entry(address).or_default();
-        changed.account = Account { code_hash: hash, ..now };
+        let changed = self.of(address);
+        changed.account.code_hash = hash;
         changed.code = Some((hash, code));
     }
 
-    /// Sets a slot of an account; its nonce, balance and code hash become those of `now`.
-    pub fn set_slot(&mut self, address: Address, now: Account, slot: U256, value: U256) {
-        let changed = self.accounts.entry(address).or_default();
-        changed.account = now;
-        changed.slots.insert(slot, value);
+    /// Sets a slot of an account.
+    pub fn set_slot(&mut self, address: Address, slot: U256, value: U256) {
+        self.of(address).slots.insert(slot, value);
     }
 
-    /// Replaces an account with `whole`: former slots and earlier changes are dropped.
+    /// Replaces an account with `whole`: former slots and earlier changes are dropped. A nonce never decreases, so that
+    /// no transaction can be replayed.
     pub fn replace(&mut self, address: Address, whole: WholeAccount) {
         let code = (!whole.code.is_empty()).then(|| (keccak256(&whole.code), whole.code));
         let code_hash = code.as_ref().map_or(KECCAK256_EMPTY, |(hash, _)| *hash);
-        let account = Account { nonce: whole.nonce, balance: whole.balance, code_hash };
+        let changed = self.of(address);
+        let nonce = whole.nonce.max(changed.account.nonce);
+        let account = Account { nonce, balance: whole.balance, code_hash };
         let slots = whole.slots.into_iter().collect();
-        self.accounts.insert(address, Changed { account, code, wiped: true, slots });
+        *changed = Changed { account, code, wiped: true, has_former_slots: false, slots };
+    }
+
+    fn of(&mut self, address: Address) -> &mut Changed {
+        self.accounts.entry(address).or_default()
     }
 
     /// Returns the changes as a block applies them, sorted by address.

@@ -122,13 +122,11 @@ impl Node {
         for left in (1..missing).rev() {
             mine(left)?;
         }
-        self.cheat(|cheats, state| {
-            for (address, mut account) in accounts {
-                let now = state.account(&address)?.unwrap_or_default();
-                account.nonce = account.nonce.max(now.nonce);
+        let addresses: Vec<_> = accounts.keys().copied().collect();
+        self.cheat(&addresses, |cheats| {
+            for (address, account) in accounts {
                 cheats.replace(address, account);
             }
-            Ok(())
         })?;
         if missing > 0 {
             mine(0)?;

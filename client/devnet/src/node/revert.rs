@@ -2,27 +2,25 @@
 
 use super::Node;
 use crate::{Cheats, Clock, MineOptions, NodeError, Result, Settings, snapshots::Point};
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use polytrie_chain::{Chain, ChainError, StateHistory};
 use polytrie_kv::MemoryEngine;
-use polytrie_state::{BlockRef, CommitmentKind, StateReader};
+use polytrie_state::{BlockRef, CommitmentKind};
 use std::sync::Arc;
 
 impl Node {
-    /// Changes the state by hand. `change` gets the earlier changes by hand and a reader of the latest state.
+    /// Changes accounts by hand. `change` gets the earlier changes by hand.
     ///
     /// # Errors
     ///
-    /// If the node is read only or has failed, the state cannot be read, or `change` fails.
-    pub fn cheat(
-        &self,
-        change: impl FnOnce(&mut Cheats, &dyn StateReader) -> Result<()>,
-    ) -> Result<()> {
+    /// If the node is read only or has failed, or the state cannot be read.
+    pub fn cheat(&self, accounts: &[Address], change: impl FnOnce(&mut Cheats)) -> Result<()> {
         self.writable()?;
         let chain = self.chain();
         let view = self.view();
         let mut cheats = Cheats::clone(&view.cheats);
-        change(&mut cheats, &*view.state())?;
+        cheats.begin(cheats.unchanged(accounts, &*view.reader)?);
+        change(&mut cheats);
         self.publish(&chain, Arc::new(cheats))?;
         let promoted = self.refresh_pool()?;
         drop(chain);

@@ -11,7 +11,7 @@ use super::{
 use crate::{Cheats, MiningMode};
 use alloy_primitives::{Address, B256, Bytes};
 use jsonrpsee::{core::RegisterMethodError, types::ErrorObjectOwned};
-use polytrie_state::{Account, BlockRef, StateReader};
+use polytrie_state::{Account, BlockRef};
 use serde_json::{Map, Value, json};
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -130,19 +130,11 @@ fn drop_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<B256>> {
 
 /// Changes one account by hand.
 fn change(rpc: &Rpc, address: Address, how: impl FnOnce(&mut Account)) -> RpcResult<Value> {
-    cheat(rpc, |cheats, state| {
-        let mut account = state.account(&address)?.unwrap_or_default();
-        how(&mut account);
-        cheats.set_account(address, account);
-        Ok(())
-    })
+    cheat(rpc, address, |cheats| how(cheats.account_mut(address)))
 }
 
-fn cheat(
-    rpc: &Rpc,
-    how: impl FnOnce(&mut Cheats, &dyn StateReader) -> Result<(), crate::NodeError>,
-) -> RpcResult<Value> {
-    rpc.node.cheat(how)?;
+fn cheat(rpc: &Rpc, address: Address, how: impl FnOnce(&mut Cheats)) -> RpcResult<Value> {
+    rpc.node.cheat(&[address], how)?;
     Ok(Value::Null)
 }
 
@@ -154,11 +146,7 @@ fn set_nonce(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 
 fn set_code(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let (address, code): (Address, Bytes) = (args.next()?, args.next()?);
-    cheat(rpc, |cheats, state| {
-        let account = state.account(&address)?.unwrap_or_default();
-        cheats.set_code(address, account, code);
-        Ok(())
-    })
+    cheat(rpc, address, |cheats| cheats.set_code(address, code))
 }
 
 fn set_storage_at(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
@@ -172,11 +160,7 @@ fn set_storage_at(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
         }
     };
     let value = Slot::parse(&args.next::<String>()?)?.0;
-    cheat(rpc, |cheats, state| {
-        let account = state.account(&address)?.unwrap_or_default();
-        cheats.set_slot(address, account, slot, value);
-        Ok(())
-    })?;
+    cheat(rpc, address, |cheats| cheats.set_slot(address, slot, value))?;
     Ok(true)
 }
 

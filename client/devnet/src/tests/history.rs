@@ -28,11 +28,7 @@ fn code_that_is_lost_is_damage() {
     let node = node("mpt");
     let sender = node.accounts().addresses()[0];
     let code = Bytes::from_static(&[0]);
-    node.cheat(|cheats, state| {
-        cheats.set_code(sender, state.account(&sender)?.unwrap_or_default(), code.clone());
-        Ok(())
-    })
-    .unwrap();
+    node.cheat(&[sender], |cheats| cheats.set_code(sender, code.clone())).unwrap();
     node.mine(MineOptions::EVEN_EMPTY).unwrap();
     assert_eq!(node.dump().unwrap().accounts[&sender].code, code);
     let mut batch = Batch::new();
@@ -98,12 +94,8 @@ fn snapshot_and_revert_on_every_layer() {
         let node = node(layer.name);
         let before = node.layer().commitment();
         let point = node.snapshot().unwrap();
-        node.cheat(|cheats, state| {
-            let account = state.account(&SOMEBODY)?.unwrap_or_default();
-            cheats.set_code(SOMEBODY, account, Bytes::from_static(&[0]));
-            Ok(())
-        })
-        .unwrap();
+        let code = Bytes::from_static(&[0]);
+        node.cheat(&[SOMEBODY], |cheats| cheats.set_code(SOMEBODY, code)).unwrap();
         node.submit(transfer(&node, 0, 0, 7)).unwrap();
         node.mine(MineOptions::default()).unwrap().unwrap();
         assert!(node.account(&SOMEBODY).unwrap().has_code());
@@ -155,19 +147,18 @@ fn a_snapshot_can_be_gone_back_to_from_far_away_on_every_layer() {
     }
 }
 
+/// Sets a slot of an account by hand.
+fn set_slot(node: &Node, slot: U256, value: u64) {
+    node.cheat(&[SOMEBODY], |cheats| cheats.set_slot(SOMEBODY, slot, U256::from(value))).unwrap();
+}
+
 #[test]
 fn a_change_by_hand_is_seen_at_once_and_stays() {
     for layer in LAYERS {
         let node = node(layer.name);
         let slot = U256::from(3);
-        node.cheat(|cheats, state| {
-            let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
-            account.balance = U256::from(9);
-            cheats.set_account(SOMEBODY, account);
-            cheats.set_slot(SOMEBODY, account, slot, U256::from(4));
-            Ok(())
-        })
-        .unwrap();
+        set_balance(&node, SOMEBODY, U256::from(9));
+        set_slot(&node, slot, 4);
         for _ in 0..2 {
             assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(9));
             assert_eq!(node.view().state().slot(&SOMEBODY, &slot).unwrap(), U256::from(4));
@@ -176,6 +167,24 @@ fn a_change_by_hand_is_seen_at_once_and_stays() {
         let genesis = node.view().state_at(0).unwrap().unwrap();
         assert_eq!(genesis.account(&SOMEBODY).unwrap(), None);
         assert_eq!(genesis.slot(&SOMEBODY, &slot).unwrap(), U256::ZERO);
+    }
+}
+
+/// An account may have slots and nothing else, in its own block and in later ones.
+#[test]
+fn slots_stay_when_the_rest_of_their_account_is_emptied_by_hand() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let slot = U256::from(3);
+        set_slot(&node, slot, 4);
+        for balance in [0, 7, 0] {
+            set_balance(&node, SOMEBODY, U256::from(balance));
+            for _ in 0..2 {
+                let found = node.view().state().slot(&SOMEBODY, &slot).unwrap();
+                assert_eq!(found, U256::from(4), "{} {balance}", layer.name);
+                node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+            }
+        }
     }
 }
 
@@ -249,13 +258,12 @@ fn slots_of_earlier_blocks_are_told_from_those_of_today() {
     for layer in LAYERS {
         let node = node(layer.name);
         let mine = |changes: &[(Address, u64, u64)]| {
-            node.cheat(|cheats, state| {
+            node.cheat(&[changing, late, early, gone], |cheats| {
                 for (address, slot, value) in changes {
-                    let mut account = state.account(address)?.unwrap_or_default();
-                    account.balance = U256::from(u8::from(*address != gone || *value > 0));
-                    cheats.set_slot(*address, account, U256::from(*slot), U256::from(*value));
+                    let balance = U256::from(u8::from(*address != gone || *value > 0));
+                    cheats.account_mut(*address).balance = balance;
+                    cheats.set_slot(*address, U256::from(*slot), U256::from(*value));
                 }
-                Ok(())
             })
             .unwrap();
             node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();

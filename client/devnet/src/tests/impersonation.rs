@@ -5,13 +5,9 @@ use super::*;
 #[test]
 fn anybody_can_be_impersonated() {
     let node = node(LAYERS[0].name);
-    node.cheat(|cheats, state| {
-        let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
-        account.balance = U256::from(ETHER);
-        cheats.set_code(SOMEBODY, account, Bytes::from_static(&[0]));
-        Ok(())
-    })
-    .unwrap();
+    set_balance(&node, SOMEBODY, U256::from(ETHER));
+    let code = Bytes::from_static(&[0]);
+    node.cheat(&[SOMEBODY], |cheats| cheats.set_code(SOMEBODY, code)).unwrap();
     let tx = TxEip1559 {
         chain_id: 1337,
         gas_limit: 21_000,
@@ -82,14 +78,10 @@ fn what_follows_nonces_that_others_have_raised_is_mined() {
 #[test]
 fn what_follows_the_creations_of_an_impersonated_contract_is_mined() {
     let node = node(LAYERS[0].name);
-    node.cheat(|cheats, state| {
-        let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
-        account.balance = U256::from(ETHER);
-        // The code runs CREATE with three zeros, which creates an empty contract.
-        cheats.set_code(SOMEBODY, account, Bytes::from_static(&[0x5f, 0x5f, 0x5f, 0xf0]));
-        Ok(())
-    })
-    .unwrap();
+    set_balance(&node, SOMEBODY, U256::from(ETHER));
+    // The code runs CREATE with three zeros, which creates an empty contract.
+    let code = Bytes::from_static(&[0x5f, 0x5f, 0x5f, 0xf0]);
+    node.cheat(&[SOMEBODY], |cheats| cheats.set_code(SOMEBODY, code)).unwrap();
     let call = |nonce: u64, to: Address| {
         let tx = TxEip1559 {
             chain_id: 1337,

@@ -59,12 +59,7 @@ fn node_on(chain: Chain, dir: DataDir) -> Arc<Node> {
 
 /// Sets the balance of an account by hand.
 pub(crate) fn set_balance(node: &Node, address: Address, wei: U256) {
-    node.cheat(|cheats, state| {
-        let account = state.account(&address)?.unwrap_or_default();
-        cheats.set_account(address, Account { balance: wei, ..account });
-        Ok(())
-    })
-    .unwrap();
+    node.cheat(&[address], |cheats| cheats.account_mut(address).balance = wei).unwrap();
 }
 
 pub(crate) fn options() -> NodeOptions {
