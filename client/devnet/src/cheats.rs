@@ -7,9 +7,8 @@
 use super::WholeAccount;
 use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
-    map::{AddressMap, HashMap},
+    map::{AddressMap, B256Map, HashMap},
 };
-use polytrie_chain::Overlay;
 use polytrie_state::{Account, AccountChange, StateError, StateReader, TxWrites};
 use std::sync::Arc;
 
@@ -18,13 +17,14 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub struct Cheats {
     accounts: AddressMap<Changed>,
+    /// The codes that were set, by hash.
+    codes: B256Map<Bytes>,
 }
 
 /// The changes of an account.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Changed {
     account: Account,
-    code: Option<(B256, Bytes)>,
     /// Whether the former slots of the account are deleted.
     wiped: bool,
     /// Whether the account has former slots that are not deleted as a whole.
@@ -69,10 +69,7 @@ impl Cheats {
 
     /// Sets the code of an account.
     pub fn set_code(&mut self, address: Address, code: Bytes) {
-        let hash = keccak256(&code);
-        let changed = self.of(address);
-        changed.account.code_hash = hash;
-        changed.code = Some((hash, code));
+        self.of(address).account.code_hash = self.keep(code);
     }
 
     /// Sets a slot of an account.
@@ -83,13 +80,22 @@ impl Cheats {
     /// Replaces an account with `whole`: former slots and earlier changes are dropped. A nonce never decreases, so that
     /// no transaction can be replayed.
     pub fn replace(&mut self, address: Address, whole: WholeAccount) {
-        let code = (!whole.code.is_empty()).then(|| (keccak256(&whole.code), whole.code));
-        let code_hash = code.as_ref().map_or(KECCAK256_EMPTY, |(hash, _)| *hash);
+        let code_hash = self.keep(whole.code);
         let changed = self.of(address);
         let nonce = whole.nonce.max(changed.account.nonce);
         let account = Account { nonce, balance: whole.balance, code_hash };
         let slots = whole.slots.into_iter().collect();
-        *changed = Changed { account, code, wiped: true, has_former_slots: false, slots };
+        *changed = Changed { account, wiped: true, has_former_slots: false, slots };
+    }
+
+    /// Keeps code that an account gets, and returns its hash.
+    fn keep(&mut self, code: Bytes) -> B256 {
+        if code.is_empty() {
+            return KECCAK256_EMPTY;
+        }
+        let hash = keccak256(&code);
+        self.codes.insert(hash, code);
+        hash
     }
 
     fn of(&mut self, address: Address) -> &mut Changed {
@@ -99,36 +105,76 @@ impl Cheats {
     /// Returns the changes as a block applies them, sorted by address.
     pub fn writes(&self) -> TxWrites {
         let mut accounts: Vec<_> =
-            self.accounts.iter().map(|(a, changed)| changed.change(*a)).collect();
+            self.accounts.iter().map(|(address, changed)| self.change(*address, changed)).collect();
         accounts.sort_unstable_by_key(|change| change.address);
         TxWrites { accounts }
     }
 
-    /// Returns a reader of the state `base` with the changes on top.
-    pub(super) fn on(&self, base: Arc<dyn StateReader>) -> Overlay {
-        let mut overlay = Overlay::new(base);
-        for (address, changed) in &self.accounts {
-            overlay.apply(&changed.change(*address));
+    fn change(&self, address: Address, changed: &Changed) -> AccountChange {
+        let hash = changed.account.code_hash;
+        let account = changed.account();
+        AccountChange {
+            address,
+            account,
+            wiped: changed.wiped,
+            code: self.codes.get(&hash).map(|code| (hash, code.clone())),
+            slots: match account {
+                Some(_) => changed.slots.iter().map(|(slot, value)| (*slot, *value)).collect(),
+                None => Vec::new(),
+            },
         }
-        overlay
     }
 }
 
 impl Changed {
-    fn change(&self, address: Address) -> AccountChange {
-        let has_slots = self.slots.values().any(|value| !value.is_zero());
+    fn account(&self) -> Option<Account> {
         // An empty account does not exist (EIP-161), unless it has storage.
-        let gone = self.account.is_empty() && !has_slots;
-        AccountChange {
-            address,
-            account: (!gone).then_some(self.account),
-            wiped: self.wiped,
-            code: self.code.clone(),
-            slots: if gone {
-                Vec::new()
-            } else {
-                self.slots.iter().map(|(s, v)| (*s, *v)).collect()
-            },
+        (!self.account.is_empty() || self.has_slots()).then_some(self.account)
+    }
+
+    fn has_slots(&self) -> bool {
+        // An account that loses its former slots one by one counts as one with slots: how many it has is not known.
+        self.has_former_slots || self.slots.values().any(|value| !value.is_zero())
+    }
+}
+
+/// A reader of the state at the head with the changes on top.
+#[derive(Debug)]
+pub(super) struct WithCheats {
+    pub(super) head: Arc<dyn StateReader>,
+    pub(super) cheats: Arc<Cheats>,
+}
+
+impl StateReader for WithCheats {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        match self.cheats.accounts.get(address) {
+            Some(changed) => Ok(changed.account()),
+            None => self.head.account(address),
+        }
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        let Some(changed) = self.cheats.accounts.get(address) else {
+            return self.head.slot(address, slot);
+        };
+        match changed.slots.get(slot) {
+            Some(value) => Ok(*value),
+            None if changed.wiped => Ok(U256::ZERO),
+            None => self.head.slot(address, slot),
+        }
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        match self.cheats.codes.get(code_hash) {
+            Some(code) => Ok(Some(code.clone())),
+            None => self.head.code(code_hash),
+        }
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        match self.cheats.accounts.get(address) {
+            Some(changed) => Ok(changed.has_slots()),
+            None => self.head.has_storage(address),
         }
     }
 }

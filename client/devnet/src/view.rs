@@ -1,6 +1,6 @@
 //! The view that readers get: the head, and the state there and at earlier blocks.
 
-use super::{Cheats, Result};
+use super::{Cheats, Result, cheats::WithCheats};
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::B256;
 use polytrie_chain::{Chain, ChainDb, ChainError, Head, StateHistory};
@@ -10,15 +10,13 @@ use polytrie_state::StateReader;
 use std::sync::Arc;
 
 /// The chain at one moment. Later blocks do not change its answers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct View {
     /// Head of the chain at that moment.
     pub head: Head,
     pub(super) db: ChainDb<Snapshot>,
     pub(super) reader: Arc<dyn StateReader>,
     pub(super) cheats: Arc<Cheats>,
-    /// State at the head with the changes by hand on top.
-    state: Arc<dyn StateReader>,
     pub(super) history: Arc<StateHistory>,
     /// Number of the views before this one.
     pub(super) order: u64,
@@ -38,16 +36,11 @@ impl View {
     ) -> Result<Self> {
         let db = ChainDb::new(chain.db().store().snapshot());
         let reader = chain.layer().reader()?;
-        let state = match cheats.is_empty() {
-            true => Arc::clone(&reader),
-            false => Arc::new(cheats.on(Arc::clone(&reader))),
-        };
         Ok(Self {
             head: chain.head().clone(),
             db,
             reader,
             cheats,
-            state,
             history: Arc::clone(history),
             order,
         })
@@ -55,7 +48,11 @@ impl View {
 
     /// Returns a reader of the state at the head, with the changes by hand on top.
     pub fn state(&self) -> Arc<dyn StateReader> {
-        Arc::clone(&self.state)
+        let head = Arc::clone(&self.reader);
+        match self.cheats.is_empty() {
+            true => head,
+            false => Arc::new(WithCheats { head, cheats: Arc::clone(&self.cheats) }),
+        }
     }
 
     /// Returns a reader of the state after block `number`, which must not be above the head. `None` if that state is

@@ -373,6 +373,17 @@ impl Node {
         Ok(())
     }
 
+    /// Publishes a view with other changes by hand. The caller has locked the chain.
+    pub(super) fn publish_cheats(&self, change: impl FnOnce(&mut Cheats)) {
+        let mut view = self.view.write();
+        *self.pending.lock() = None;
+        // Only a view or changes that others still hold are copied, or many changes would take a time that grows with the
+        // square of their number.
+        let view = Arc::make_mut(&mut view);
+        view.order += 1;
+        change(Arc::make_mut(&mut view.cheats));
+    }
+
     pub(super) fn announce(&self, header: Sealed<Header>) {
         self.events.tell(Event::Block(header));
     }

@@ -18,10 +18,12 @@ impl Node {
         self.writable()?;
         let chain = self.chain();
         let view = self.view();
-        let mut cheats = Cheats::clone(&view.cheats);
-        cheats.begin(cheats.unchanged(accounts, &*view.reader)?);
-        change(&mut cheats);
-        self.publish(&chain, Arc::new(cheats))?;
+        let unchanged = view.cheats.unchanged(accounts, &*view.reader)?;
+        drop(view);
+        self.publish_cheats(|cheats| {
+            cheats.begin(unchanged);
+            change(cheats);
+        });
         let promoted = self.refresh_pool()?;
         drop(chain);
         self.announce_pending(&promoted);

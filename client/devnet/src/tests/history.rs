@@ -170,6 +170,27 @@ fn a_change_by_hand_is_seen_at_once_and_stays() {
     }
 }
 
+/// A copy for each change would take a time that grows with the square of their number. Views that a request holds, and
+/// snapshots, keep what they had.
+#[test]
+fn many_changes_by_hand_are_not_copied() {
+    let node = node("raw");
+    let slot = U256::from(3);
+    let read = |view: &View| view.state().slot(&SOMEBODY, &slot).unwrap();
+    set_slot(&node, slot, 1);
+    let cheats = Arc::as_ptr(&node.view().cheats);
+    set_slot(&node, slot, 2);
+    assert_eq!(Arc::as_ptr(&node.view().cheats), cheats);
+    let held = node.view();
+    set_slot(&node, slot, 3);
+    assert_eq!([&held, &node.view()].map(|view| read(view)), [2u64, 3].map(U256::from));
+    drop(held);
+    let point = node.snapshot().unwrap();
+    set_slot(&node, slot, 4);
+    assert!(node.revert(point).unwrap());
+    assert_eq!(read(&node.view()), U256::from(3));
+}
+
 /// An account may have slots and nothing else, in its own block and in later ones.
 #[test]
 fn slots_stay_when_the_rest_of_their_account_is_emptied_by_hand() {
