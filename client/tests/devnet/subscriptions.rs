@@ -96,6 +96,14 @@ fn who_reads_late_misses_no_block() {
     }
 }
 
+/// A proxy cuts a connection on which nothing is sent. The first ping comes at once.
+#[test]
+fn a_socket_is_pinged() {
+    let node = Devnet::start("raw", args![]);
+    let [kind, _] = Socket::open(&node).bytes();
+    assert_eq!(kind, 0x89);
+}
+
 #[test]
 fn transactions_are_told_as_they_come() {
     let node = Devnet::start("raw", args!["--no-mining"]);

@@ -19,7 +19,7 @@ use hyper_util::{
 use jsonrpsee::{
     core::{BoxError, RegisterMethodError, traits::IdProvider},
     server::{
-        BatchRequestConfig, HttpRequest, HttpResponse, RandomIntegerIdProvider, Server,
+        BatchRequestConfig, HttpRequest, HttpResponse, PingConfig, RandomIntegerIdProvider, Server,
         ServerConfig, ServerHandle, StopHandle, middleware::rpc::RpcServiceBuilder, stop_channel,
     },
     types::SubscriptionId,
@@ -46,6 +46,10 @@ const MESSAGES: u32 = 64;
 
 /// Time within which the head of a request must arrive, and for which a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(120);
+
+/// Interval of the pings of a WebSocket, as in geth. Proxies cut a connection on which nothing is sent for a minute or
+/// so, and a subscription may have nothing to tell for hours.
+const PING: Duration = Duration::from_secs(30);
 
 /// The kind of callers of a server, which decides about its methods.
 #[derive(Debug, Clone)]
@@ -210,6 +214,9 @@ async fn start(
         .set_batch_request_config(BatchRequestConfig::Limit(options.max_batch))
         .set_id_provider(HexIds)
         .set_message_buffer_capacity(MESSAGES)
+        // No client is left for a missing answer to a ping: nothing is read of one that reads slowly, and of one that reads
+        // nothing `connection` takes care.
+        .enable_ws_ping(PingConfig::new().ping_interval(PING).inactive_limit(Duration::MAX))
         .build();
     let watch = RpcServiceBuilder::new().layer_fn(move |inner| Watch {
         inner,
