@@ -190,6 +190,24 @@ fn an_invalid_payload_and_what_stands_on_it_are_refused() {
         let answer = node.choose_as(second.hash, B256::ZERO, &Value::Null);
         assert_invalid(&answer["payloadStatus"], Some(payloads[8].hash), "gas");
 
+        // Both ports show the blocks that failed by themselves, the last one first.
+        let bad = node.public("debug_getBadBlocks", json!([]));
+        assert_eq!(node.call("debug_getBadBlocks", json!([])), bad);
+        let mut expected = vec![first.hash, on_it.hash, wrong_gas.hash];
+        if layer.canonical {
+            expected.insert(2, wrong_root.hash);
+        }
+        let bad = bad.as_array().unwrap();
+        assert_eq!(bad.iter().map(|bad| bad["hash"].clone()).collect::<Value>(), json!(expected));
+        assert_eq!(bad[0]["block"]["hash"], json!(first.hash));
+        assert_eq!(quantity(&bad[0]["block"]["size"]), bytes(&bad[0]["rlp"]).len() as u64);
+        for gas in 2..13 {
+            let wrong = changed(&blocks[10], |block| block.header.gas_used += gas);
+            assert_invalid(&node.payload(&wrong), Some(parent), "gas");
+        }
+        let bad = node.public("debug_getBadBlocks", json!([]));
+        assert_eq!(bad.as_array().unwrap().len(), 10, "{}", layer.name);
+
         assert_eq!(node.head(), parent, "{}", layer.name);
         node.valid(&payloads[10]);
         node.choose(payloads[10].hash);

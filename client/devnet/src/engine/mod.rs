@@ -154,6 +154,7 @@ impl Engine {
                 Ok(valid(hash))
             }
             Err(InsertError::Invalid(block)) => {
+                self.node.keep_bad_block(kept.rlp);
                 let refusal = Refusal::new(last_valid(&chain, parent)?, &block.reason);
                 Ok(state.tree.refuse(hash, refusal))
             }
@@ -200,11 +201,12 @@ impl Engine {
                 begun.bytes += rlp.len();
                 let candidate = match payload.take_if(|payload| payload.hash == *hash) {
                     Some(payload) => payload.prepare(chain.spec()),
-                    None => prepared(chain.spec(), *hash, rlp)?,
+                    None => prepared(chain.spec(), *hash, rlp.clone())?,
                 };
                 match take_in(chain, candidate) {
                     Ok(()) => {}
                     Err(InsertError::Invalid(block)) => {
+                        self.node.keep_bad_block(rlp);
                         let refusal = Refusal::new(last_valid(chain, parent)?, &block.reason);
                         status = tree.refuse(*hash, refusal.clone());
                         for above in &branch[at + 1..] {

@@ -4,6 +4,7 @@
 //! publishes a new view before the chain is unlocked. Of two locks that a thread holds together, `making` is taken
 //! before the chain, the chain before the pool, and the settings before the clock.
 
+mod bad_blocks;
 mod held;
 mod moved;
 mod proofs;
@@ -29,7 +30,7 @@ use super::{
     snapshots::Snapshots,
 };
 use alloy_consensus::{Header, Sealed};
-use alloy_primitives::{Address, B256, U256, map::B256Map};
+use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_chain::{Chain, ChainDb, ChainError, StateHistory, TransactionPlace};
 use polytrie_chainspec::ChainSpec;
@@ -37,7 +38,7 @@ use polytrie_layers::LayerKind;
 use polytrie_node::datadir::DataDir;
 use polytrie_state::{Account, StateError, StateLayer};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, OnceLock, atomic::AtomicBool},
 };
 use tokio::sync::{broadcast, watch};
@@ -91,6 +92,8 @@ pub struct Node {
     durable: Mutex<u64>,
     /// The blocks that a consensus layer named; `None` if none drives the node.
     marks: Mutex<Option<Marks>>,
+    /// RLP of the last blocks of a consensus layer that were invalid, the newest first.
+    bad_blocks: Mutex<VecDeque<Bytes>>,
     /// The failure of the state layer or bug in this program after which the node cannot continue, if there was one.
     failed: Mutex<Option<NodeFailure>>,
     /// Whether the node logs its blocks and calls.
@@ -153,6 +156,7 @@ impl Node {
             nonces: Mutex::default(),
             durable: Mutex::new(durable),
             marks: Mutex::new(options.is_driven.then(Marks::default)),
+            bad_blocks: Mutex::default(),
             failed: Mutex::default(),
             telling: AtomicBool::new(true),
             initial: settings,

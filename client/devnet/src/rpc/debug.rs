@@ -3,12 +3,14 @@
 use super::{
     Methods, Rpc,
     args::Args,
+    convert,
     error::{RpcError, RpcResult},
     eth::{check_environment, raw_transaction},
     lookup::Found,
     replay::{before_transaction, no_transaction, replay_all, replay_one, traced},
 };
-use crate::View;
+use crate::{View, sender_of};
+use alloy_consensus::Sealed;
 use alloy_eips::{BlockId, Encodable2718};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, Bytes};
@@ -16,8 +18,9 @@ use alloy_rpc_types_eth::TransactionRequest;
 use alloy_rpc_types_trace::geth::{GethDebugTracingCallOptions, GethDebugTracingOptions};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::executor::sandbox::trace_call;
+use polytrie_consensus::decode::decode_block;
 use serde::Serialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("debug_getRawHeader", |rpc, args| {
@@ -35,7 +38,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
         Ok(at.state.code(&hash)?)
     })?;
-    methods.add("debug_getBadBlocks", |_, _| Ok(Vec::<Value>::new()))?;
+    methods.add_heavy("debug_getBadBlocks", bad_blocks)?;
     methods.add_heavy("debug_traceTransaction", trace_transaction)?;
     methods.add_heavy("debug_traceBlockByNumber", |rpc, args| {
         let tag = args.tag()?;
@@ -47,7 +50,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })?;
     methods.add_heavy("debug_traceBlock", |rpc, args| {
         let rlp: Bytes = args.next()?;
-        let block = polytrie_consensus::decode::decode_block(&rlp)
+        let block = decode_block(&rlp)
             .map_err(|error| RpcError::params(format!("the block does not decode: {error}")))?;
         trace_block(rpc, block.header.hash_slow().into(), args.optional()?.unwrap_or_default())
     })?;
@@ -93,6 +96,21 @@ fn raw_receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Bytes>> {
         )));
     }
     Ok(receipts.iter().map(|receipt| receipt.encoded_2718().into()).collect())
+}
+
+/// `debug_getBadBlocks`: the last blocks that a consensus layer sent and that are not valid.
+fn bad_blocks(rpc: &Rpc, _: &mut Args) -> RpcResult<Vec<Value>> {
+    let shown = |rlp: Bytes| -> RpcResult<Value> {
+        let block = decode_block(&rlp).map_err(|error| RpcError::internal(&error))?;
+        let hash = block.header.hash_slow();
+        let header = Sealed::new_unchecked(block.header.clone(), hash);
+        // As in geth, a signature without a sender shows zero.
+        let senders = block.body.transactions.iter().map(|tx| sender_of(tx).unwrap_or_default());
+        let senders: Vec<_> = senders.collect();
+        let block = convert::block_with(header, block, rlp.len(), Some(&senders))?;
+        Ok(json!({ "block": block, "hash": hash, "rlp": rlp }))
+    };
+    rpc.node.bad_blocks().into_iter().map(shown).collect()
 }
 
 fn trace_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<Box<RawValue>> {
