@@ -116,6 +116,30 @@ fn gas_is_counted_from_the_same_point_in_one_form() {
     }
 }
 
+/// From Cancun on such a contract keeps its ether, and the EVM says nothing of it.
+#[test]
+fn a_contract_that_is_its_own_heir_is_shown() {
+    let node = Devnet::start("mpt", args![]);
+    let contract = BOB.create(0);
+    // The code is ADDRESS SELFDESTRUCT.
+    node.call("anvil_setCode", json!([contract, "0x30ff"]));
+    let call = json!([{ "from": ALICE, "to": contract, "value": "0x5", "gas": "0x186a0" }]);
+    let types = json!(["trace"]);
+    let called = node.call("trace_call", json!([call[0], types, "latest"]));
+    let hash = node.call("eth_sendTransaction", call);
+    let replayed = node.call("trace_replayTransaction", json!([hash, types]));
+    let traces = node.call("trace_transaction", json!([hash]));
+    let action = json!({ "address": contract, "refundAddress": contract, "balance": "0x5" });
+    for trace in [&called["trace"][1], &replayed["trace"][1], &traces[1]] {
+        assert_eq!((&trace["type"], &trace["action"]), (&json!("suicide"), &action), "{trace}");
+    }
+    let frame = &node.call("ots_traceTransaction", json!([hash]))[1];
+    assert_eq!((&frame["type"], &frame["depth"]), (&json!("SELFDESTRUCT"), &json!(1)));
+    let operation = json!({ "type": 1, "from": contract, "to": contract, "value": "0x5" });
+    let operations = node.call("ots_getInternalOperations", json!([hash]));
+    assert_eq!(operations, json!([operation]));
+}
+
 /// The creation of a contract whose address has slots fails (EIP-7610), but slots from a later
 /// block do not count.
 #[test]

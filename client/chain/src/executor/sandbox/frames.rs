@@ -1,6 +1,6 @@
 //! The calls within a transaction.
 
-use super::{Replay, TraceError, budget::Budget};
+use super::{Replay, TraceError, budget::Budget, selfdestruct::Calls};
 use alloy_consensus::TxEnvelope;
 use alloy_primitives::{Address, Bytes, U256};
 use revm_inspectors::tracing::{
@@ -82,11 +82,11 @@ impl Replay<'_> {
         sender: Address,
         bytes: &mut usize,
     ) -> Result<Vec<Frame>, TraceError> {
-        let observer = TracingInspector::new(TracingInspectorConfig::default_parity());
-        let (_, (budget, observer)) =
-            self.next(tx, sender, (Budget::of_calls(*bytes), observer))?;
+        let calls = TracingInspector::new(TracingInspectorConfig::default_parity());
+        let observers = (Budget::of_calls(*bytes), Calls::new(calls));
+        let (_, (budget, calls)) = self.next(tx, sender, observers)?;
         *bytes = budget.left().ok_or(TraceError::TooLarge)?;
-        let nodes = observer.into_traces().into_nodes();
+        let nodes = calls.record.into_traces().into_nodes();
         let mut frames = Vec::with_capacity(nodes.len());
         let mut kept = vec![false; nodes.len()];
         for (index, node) in nodes.iter().enumerate() {

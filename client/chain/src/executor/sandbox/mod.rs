@@ -19,6 +19,7 @@ mod refusal;
 mod replay;
 mod revert;
 mod run;
+mod selfdestruct;
 mod trace;
 mod tracers;
 mod transfers;

@@ -2,6 +2,7 @@
 
 use super::{
     CallRequest, Replay, Sandbox, TraceError, budget::Budget, call::run, message::prepare_call,
+    selfdestruct::Calls,
 };
 use alloy_consensus::TxEnvelope;
 use alloy_primitives::{Address, B256, map::HashSet};
@@ -26,10 +27,10 @@ pub fn parity_trace_call(
 ) -> Result<TraceResults, TraceError> {
     let rules = call.rules;
     let prepared = prepare_call(sandbox, call)?;
-    let observers = (budget(types, bytes), inspector(types, bytes));
-    let (ran, (budget, inspector)) = run(sandbox, &rules, prepared.env, prepared.tx, observers)?;
-    left(&budget, &inspector, types)?;
-    results(inspector, &ran, types, sandbox)
+    let observers = (budget(types, bytes), calls(types, bytes));
+    let (ran, (budget, calls)) = run(sandbox, &rules, prepared.env, prepared.tx, observers)?;
+    left(&budget, &calls.record, types)?;
+    results(calls.record, &ran, types, sandbox)
 }
 
 impl Replay<'_> {
@@ -45,11 +46,11 @@ impl Replay<'_> {
         types: &TraceTypes,
         bytes: &mut usize,
     ) -> Result<TraceResults, TraceError> {
-        let observers = (budget(types, *bytes), inspector(types, *bytes));
-        let (ran, (budget, inspector)) = self.run(tx, sender, observers)?;
-        *bytes = left(&budget, &inspector, types)?;
+        let observers = (budget(types, *bytes), calls(types, *bytes));
+        let (ran, (budget, calls)) = self.run(tx, sender, observers)?;
+        *bytes = left(&budget, &calls.record, types)?;
         let sandbox = self.sandbox();
-        let results = results(inspector, &ran, types, sandbox)?;
+        let results = results(calls.record, &ran, types, sandbox)?;
         self.keep(ran);
         Ok(results)
     }
@@ -68,9 +69,9 @@ impl Replay<'_> {
         place: (B256, usize),
         bytes: &mut usize,
     ) -> Result<Vec<LocalizedTransactionTrace>, TraceError> {
-        let inspector = TracingInspector::new(TracingInspectorConfig::default_parity());
-        let (ran, (budget, inspector)) =
-            self.run(tx, sender, (Budget::of_calls(*bytes), inspector))?;
+        let calls = TracingInspector::new(TracingInspectorConfig::default_parity());
+        let observers = (Budget::of_calls(*bytes), Calls::new(calls));
+        let (ran, (budget, calls)) = self.run(tx, sender, observers)?;
         *bytes = budget.left().ok_or(TraceError::TooLarge)?;
         let info = TransactionInfo {
             hash: Some(*tx.tx_hash()),
@@ -79,7 +80,8 @@ impl Replay<'_> {
             block_number: Some(self.environment().block_env.number.saturating_to()),
             ..TransactionInfo::default()
         };
-        let traces = inspector.into_parity_builder().into_localized_transaction_traces(info);
+        let builder = calls.record.into_parity_builder();
+        let traces = builder.into_localized_transaction_traces(info);
         self.keep(ran);
         Ok(traces)
     }
@@ -95,9 +97,10 @@ fn budget(types: &TraceTypes, bytes: usize) -> Budget {
 
 /// Returns the inspector of a trace. Only the inspector knows the bytes that steps write to memory; each takes two in
 /// the answer.
-fn inspector(types: &TraceTypes, bytes: usize) -> TracingInspector {
+fn calls(types: &TraceTypes, bytes: usize) -> Calls {
     let limits = TraceLimits::default().set_max_recorded_bytes(Some(bytes / 2));
-    TracingInspector::new(TracingInspectorConfig::from_parity_config(types)).with_limits(limits)
+    let record = TracingInspector::new(TracingInspectorConfig::from_parity_config(types));
+    Calls::new(record.with_limits(limits))
 }
 
 /// Returns the bytes that are left, or an error if the trace took too many.

@@ -1,15 +1,11 @@
 //! Logs of ether transfers.
 
+use super::selfdestruct::{self, Destruction};
 use alloy_primitives::{Address, B256, Log, LogData, U256, address, b256};
 use revm::{
     Inspector,
-    bytecode::opcode::SELFDESTRUCT,
     context_interface::{ContextTr, JournalTr},
-    interpreter::{
-        CallInputs, CallOutcome, CallScheme, CreateInputs, CreateOutcome, InstructionResult,
-        Interpreter,
-        interpreter_types::{Jumps, LoopControl},
-    },
+    interpreter::{CallInputs, CallOutcome, CallScheme, CreateInputs, CreateOutcome, Interpreter},
 };
 
 /// Address that seems to have logged a transfer of ether.
@@ -28,8 +24,8 @@ pub(super) struct TransferLogs {
     /// Logs of each open call.
     frames: Vec<Vec<NumberedLog>>,
     done: Vec<NumberedLog>,
-    /// Contract, heir and balance of the current step, if it is a SELFDESTRUCT.
-    destroying: Option<Transfer>,
+    /// The destruction that the current step is about to do.
+    destroying: Option<Destruction>,
 }
 
 /// Sender, receiver and value of a transfer.
@@ -78,20 +74,15 @@ impl TransferLogs {
 
 impl<C: ContextTr> Inspector<C> for TransferLogs {
     fn step(&mut self, interpreter: &mut Interpreter, context: &mut C) {
-        self.destroying = None;
-        if self.transfers && interpreter.bytecode.opcode() == SELFDESTRUCT {
-            let contract = interpreter.input.target_address;
-            let heir = interpreter.stack.peek(0).unwrap_or_default();
-            let account = context.journal_mut().load_account(contract);
-            let balance = account.map_or(U256::ZERO, |account| account.data.info.balance);
-            self.destroying = Some((contract, Address::from_word(heir.into()), balance));
-        }
+        self.destroying = match self.transfers {
+            true => selfdestruct::begun(interpreter, context),
+            false => None,
+        };
     }
 
     fn step_end(&mut self, interpreter: &mut Interpreter, _: &mut C) {
         let Some(transfer) = self.destroying.take() else { return };
-        // The EVM tells of it only if the heir is another account, but geth logs the transfer to itself too.
-        if interpreter.bytecode.instruction_result() == Some(InstructionResult::SelfDestruct) {
+        if selfdestruct::is_done(interpreter) {
             self.begin(Some(transfer));
             self.end(true);
         }
