@@ -463,7 +463,7 @@ fn check_bump(old: &PoolTransaction, new: &PoolTransaction) -> Result<(), PoolEr
     };
     let blob_fee = |tx: &PoolTransaction| tx.tx.max_fee_per_blob_gas().unwrap_or(0);
     let pays = enough(old.tx.max_fee_per_gas(), new.tx.max_fee_per_gas())
-        && (tip(old) == 0 || enough(tip(old), tip(new)))
+        && enough(tip(old), tip(new))
         && (old.sidecar.is_none() || enough(blob_fee(old), blob_fee(new)));
     if pays { Ok(()) } else { Err(PoolError::Underpriced { percent }) }
 }

@@ -97,6 +97,12 @@ fn a_replacement_pays_a_tenth_more() {
     }
     pool.add(tx(1, 0, 110, 11), state(0)).unwrap();
     assert_eq!(pool.len(), 1);
+    // A tenth of nothing is at least one wei.
+    pool.add(tx(2, 0, 100, 0), state(0)).unwrap();
+    let error = pool.add(tx(2, 0, 1_000, 0), state(0)).unwrap_err();
+    assert_eq!(error, PoolError::Underpriced { percent: 10 });
+    pool.add(tx(2, 0, 110, 1), state(0)).unwrap();
+    assert_eq!(pool.len(), 2);
 }
 
 #[test]
