@@ -156,6 +156,24 @@ fn the_pool_follows_the_head() {
     assert_eq!(waiting(), ((4, 0), 3));
 }
 
+/// The number of such a block may be above the new head.
+#[test]
+fn there_is_no_way_back_to_a_snapshot_on_another_branch() {
+    let engine = in_memory("mpt");
+    let node = engine.node();
+    let chosen = branch(&engine, 1, 1).remove(0);
+    let hash = chosen.hash;
+    for _ in 0..2 {
+        node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+    }
+    let point = node.snapshot().unwrap();
+    assert_eq!(engine.new_payload(chosen).unwrap(), valid(hash));
+    assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
+    let said = node.revert(point).unwrap_err().to_string();
+    assert!(said.contains("has left the chain"), "{said}");
+    assert_eq!((node.view().hash(), node.failure().is_none()), (hash, true));
+}
+
 #[test]
 fn what_is_looked_at_in_between_takes_no_payload_away() {
     let engine = in_memory("mpt");

@@ -63,23 +63,25 @@ impl Node {
     }
 
     /// Reverts to a snapshot, which is dropped with all later ones; the pool is emptied. Impersonated accounts stay so.
-    /// Returns `false` if there is no such snapshot, or its block has left the chain.
+    /// Returns `false` if there is no such snapshot.
     ///
     /// # Errors
     ///
-    /// If the node is read only or has failed, the undo records back to the block are not kept any more, or
-    /// the store fails.
+    /// If the node is read only or has failed, the block of the snapshot has left the chain, the undo records back to it
+    /// are not kept any more, or the store fails.
     pub fn revert(&self, id: u64) -> Result<bool> {
         self.writable()?;
         let mut chain = self.chain();
         let Some(point) = self.snapshots.lock().take(id) else { return Ok(false) };
         self.keep_ways_back(&mut chain);
-        let same = self.db.canonical(point.number)?.is_some_and(|(hash, _)| hash == point.hash);
-        if !same {
-            return Ok(false);
+        let Point { number, hash, .. } = point;
+        if self.db.canonical(number)?.is_none_or(|(found, _)| found != hash) {
+            return Err(NodeError::Refused(format!(
+                "there is no way back to snapshot {id:#x}: its block {number} with the hash {hash} has left the chain"
+            )));
         }
         let former = self.view();
-        self.unwind(&mut chain, point.number)?;
+        self.unwind(&mut chain, number)?;
         *self.clock.lock() = point.clock;
         {
             let mut settings = self.settings.lock();
