@@ -258,6 +258,13 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     output::line(&format!("listening on http://{address} and ws://{address}"))?;
     warn_if_open(&args, &server);
     serve(&node, &interrupt, threads, driven.into_iter().chain([server]))?;
+    let is_kept = args.data.options().datadir.is_some();
+    if is_kept && state_file.is_none() && node.has_changes_by_hand() {
+        tracing::warn!(
+            "what was changed by hand after block {} is in no block, and gone; the next time, make one before the end (evm_mine)",
+            node.view().head.number()
+        );
+    }
     state_file.map_or(Ok(()), |file| dump(&node, file))
 }
 

@@ -35,6 +35,22 @@ fn said(node: Devnet, log: &PathBuf) -> String {
     fs::read_to_string(log).unwrap()
 }
 
+/// A data directory has no more than its blocks.
+#[test]
+fn changes_by_hand_that_no_block_has_are_told_at_the_end() {
+    let data = TempDir::new().unwrap();
+    let more = format!("--datadir {}", data.path().join("data").display());
+    for is_mined in [false, true] {
+        let (node, log, _dir) = node("mpt", &more);
+        node.call("anvil_setBalance", json!([BOB, "0x7"]));
+        if is_mined {
+            node.call("evm_mine", json!([]));
+        }
+        let log = said(node, &log);
+        assert_eq!(log.contains("changed by hand after block 0"), !is_mined, "{log}");
+    }
+}
+
 #[test]
 fn a_line_a_block_and_a_transaction_on_every_layer() {
     for layer in layers() {

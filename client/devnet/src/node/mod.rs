@@ -402,6 +402,11 @@ impl Node {
         self.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 
+    /// Whether there are changes by hand that no block has applied yet.
+    pub fn has_changes_by_hand(&self) -> bool {
+        !self.view().cheats.is_empty()
+    }
+
     /// Returns an account in the latest state; an empty one if it does not exist.
     ///
     /// # Errors
