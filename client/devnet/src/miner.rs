@@ -164,6 +164,11 @@ impl Miner {
         self.stopping.notify_all();
     }
 
+    /// Whether the threads were stopped.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state.lock().stopped
+    }
+
     /// Returns the number of blocks made so far, and the sums of their statistics.
     pub fn totals(&self) -> (u64, BlockStats) {
         let state = self.state.lock();
@@ -247,6 +252,7 @@ fn mine(node: &Node) {
                     miner.wake();
                 }
             }
+            Err(_) if miner.is_stopped() => return,
             Err(error) => {
                 miner.state.lock().failures += 1;
                 let error = error.to_string();

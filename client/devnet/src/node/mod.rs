@@ -364,7 +364,14 @@ impl Node {
         }
         // After a failed write the overlay has a block that is not stored, and a further write would take it for
         // a durable one.
-        self.failure().map_or(Ok(()), |failure| Err(failure.into()))
+        if let Some(failure) = self.failure() {
+            return Err(failure.into());
+        }
+        // A request that makes many blocks may outlive the server for a while.
+        match self.miner.is_stopped() {
+            true => Err(NodeError::Refused("the node is stopping".to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// Publishes a view of the chain as it is now.

@@ -72,6 +72,17 @@ fn blocks_come_by_themselves() {
     assert!(node.failure().is_none());
 }
 
+/// A request may make many blocks, and the node ends without waiting for it.
+#[test]
+fn no_request_makes_a_block_once_the_node_stops() {
+    let node = node("raw");
+    let threads = mining(&node);
+    node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
+    drop(threads);
+    let said = node.mine(MineOptions::EVEN_EMPTY).unwrap_err().to_string();
+    assert_eq!((said.as_str(), node.view().head.number()), ("the node is stopping", 1));
+}
+
 #[test]
 fn what_could_not_be_mined_is_tried_again() {
     let node = node(LAYERS[0].name);
