@@ -64,6 +64,22 @@ fn of_several_faults_the_first_is_named() {
     assert_eq!(code(tight, none, false), -38013);
 }
 
+/// The block has room for more gas than the node gives to calls.
+#[test]
+fn a_call_without_gas_is_told_that_it_was_capped() {
+    let node = Devnet::start("mpt", args!["--rpc.gascap", "100000"]);
+    // The code is JUMPDEST PUSH1 0 JUMP.
+    for (gas, words) in [
+        (Value::Null, "out of gas (gas limit was capped by the RPC server's global gas cap)"),
+        (json!("0x186a0"), "out of gas"),
+    ] {
+        let call = json!({ "from": ALICE, "data": "0x5b600056", "gas": gas });
+        let answer = simulate(&node, json!([{ "calls": [call] }]), false);
+        let error = &answer["result"][0]["calls"][0]["error"];
+        assert_eq!(error, &json!({ "code": -32015, "message": words }), "{answer}");
+    }
+}
+
 #[test]
 fn nonces_do_not_matter_to_a_call() {
     let node = Devnet::start("mpt", args![]);

@@ -37,6 +37,9 @@ const MAX_BLOCKS: u64 = 256;
 /// Error code: the time of a simulated block is not after that of its parent.
 const TIME_ORDER: i32 = -38021;
 
+/// Words after the reason of a halt, as in geth, if the call had less gas than it may have in its block.
+const CAPPED: &str = " (gas limit was capped by the RPC server's global gas cap)";
+
 /// Seconds between blocks that have no time of their own.
 const BLOCK_TIME: u64 = 12;
 
@@ -363,22 +366,25 @@ impl One<'_> {
             request.nonce = Some(run.sandbox().account(&sender)?.unwrap_or_default().nonce);
         }
         let (used, limit) = (self.header.gas_used, self.header.gas_limit);
-        let gas = request.gas.unwrap_or(limit - used);
-        if used.saturating_add(gas) > limit {
+        let wanted = request.gas.unwrap_or(limit - used);
+        if used.saturating_add(wanted) > limit {
             return Err(RpcError::new(
                 -38015,
                 format!("block gas limit reached: {used} >= {limit}"),
             ));
         }
-        let gas = gas.min(*self.gas_left);
+        let gas = wanted.min(*self.gas_left);
         request.gas = Some(gas);
-        let (outcome, logs) = run.call(request.clone()).map_err(|error| match error {
+        let (mut outcome, logs) = run.call(request.clone()).map_err(|error| match error {
             CallError::Refused(refusal) => {
                 let message = format!("err: {} (supplied gas {gas})", refusal.message);
                 RpcError::new(refusal.code, message)
             }
             error => error.into(),
         })?;
+        if let Some(reason) = outcome.halt.as_mut().filter(|_| gas < wanted) {
+            reason.push_str(CAPPED);
+        }
         let tx = self.transaction(request)?;
         self.used.add(&outcome);
         self.header.gas_used = self.used.in_block(&self.rules);
