@@ -154,6 +154,13 @@ fn time_goes_as_it_is_told() {
     assert!(time() >= next + U256::from(120));
     let ahead = node.call("evm_setTime", json!([time() + U256::from(10_000)]));
     assert!(ahead.as_u64().unwrap() >= 10_000 - 180, "{ahead}");
+    // As in anvil, numbers above 10^12 are milliseconds.
+    let far = 200_000_000_000_u64;
+    for set in [far, (far + 1_000_000) * 1000] {
+        node.call("evm_setTime", json!([set]));
+        node.call("evm_mine", json!([]));
+        assert!((far..far + 2_000_000).contains(&time().to::<u64>()), "{set}");
+    }
     // A time is refused if no later one is left for the next block.
     for (method, params) in [
         ("evm_mine", json!(["0xffffffffffffffff"])),

@@ -180,8 +180,8 @@ fn set_next_timestamp(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 /// Sets the clock; as in anvil, the answer is the number of seconds by which the clock advanced.
 fn set_time(rpc: &Rpc, args: &mut Args) -> RpcResult<u64> {
     let mut time = args.next::<Number>()?.0;
-    // Some tools send milliseconds.
-    if time > U256::from(100_000_000_000u64) {
+    // Some tools send milliseconds. The bound is that of anvil.
+    if time > U256::from(1_000_000_000_000u64) {
         time /= U256::from(1000);
     }
     let time = Number(time).as_u64()?;
