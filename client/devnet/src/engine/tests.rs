@@ -169,8 +169,10 @@ fn there_is_no_way_back_to_a_snapshot_on_another_branch() {
     let point = node.snapshot().unwrap();
     assert_eq!(engine.new_payload(chosen).unwrap(), valid(hash));
     assert_eq!(choose(&engine, hash).unwrap(), valid(hash));
+    let later = node.snapshot().unwrap();
     let said = node.revert(point).unwrap_err().to_string();
     assert!(said.contains("has left the chain"), "{said}");
+    assert!(node.revert(later).unwrap());
     assert_eq!((node.view().hash(), node.failure().is_none()), (hash, true));
 }
 

@@ -72,14 +72,16 @@ impl Node {
     pub fn revert(&self, id: u64) -> Result<bool> {
         self.writable()?;
         let mut chain = self.chain();
-        let Some(point) = self.snapshots.lock().take(id) else { return Ok(false) };
-        self.keep_ways_back(&mut chain);
+        let point = self.snapshots.lock().points().get(&id).cloned();
+        let Some(point) = point else { return Ok(false) };
         let Point { number, hash, .. } = point;
         if self.db.canonical(number)?.is_none_or(|(found, _)| found != hash) {
+            // Later snapshots may be on the chain, and a consensus layer may choose this branch again.
             return Err(NodeError::Refused(format!(
                 "there is no way back to snapshot {id:#x}: its block {number} with the hash {hash} has left the chain"
             )));
         }
+        self.snapshots.lock().drop_from(id);
         let former = self.view();
         self.unwind(&mut chain, number)?;
         *self.clock.lock() = point.clock;
