@@ -4,15 +4,19 @@ use alloy_consensus::{Block, BlockBody, Header, TxEnvelope};
 use alloy_primitives::{Address, Bytes};
 use polytrie::{
     chain::{Candidate, Chain, ChainOptions, InsertError, InvalidReason, TABLES},
-    consensus::{ConsensusError, decode::decode_block, next_difficulty},
+    consensus::{
+        ConsensusError,
+        decode::{block_number, decode_block},
+        next_difficulty,
+    },
     layers::{self, LayerKind, LayerOptions},
 };
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Store;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The parameters of a branch.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Branch {
     /// The number of the last block that the branch shares with the chain.
     pub(crate) fork: u64,
@@ -33,19 +37,15 @@ pub(crate) fn branch(
     branch: Branch,
 ) -> Option<Vec<Bytes>> {
     let mut chain = in_memory(spec, ChainOptions::default())?;
-    let position = |number: u64| {
-        let found =
-            original.iter().position(|rlp| decode_block(rlp).unwrap().header.number == number);
-        found.unwrap_or_else(|| panic!("no block {number}"))
-    };
+    let numbered: BTreeMap<u64, &Bytes> =
+        original.iter().map(|rlp| (block_number(rlp).unwrap(), rlp)).collect();
     for number in 1..=branch.fork {
-        let rlp = original[position(number)].clone();
-        let candidate = Candidate::prepare(&Arc::clone(chain.spec()), rlp).unwrap();
+        let candidate = Candidate::prepare(spec, numbered[&number].clone()).unwrap();
         chain.insert(candidate).unwrap();
     }
     let mut blocks = Vec::new();
     for number in branch.fork + 1..=branch.tip {
-        blocks.push(mine(&mut chain, &original[position(number)], branch));
+        blocks.push(mine(&mut chain, numbered[&number], branch));
     }
     Some(blocks)
 }
