@@ -171,13 +171,8 @@ fn an_invalid_block_ends_a_group(layer: &str) {
 fn branches_end_a_group(layer: &str) {
     let Some(chain) = CONDENSE.open() else { return };
     let beneficiary = Address::repeat_byte(0xbe);
-    let Some(heavier) = branch(
-        &chain.spec(),
-        &chain.blocks(),
-        Branch { fork: 330, tip: 350, seconds: 1, beneficiary },
-    ) else {
-        return;
-    };
+    let heavier = chain.branch(Branch { fork: 330, tip: 350, seconds: 1, beneficiary });
+    let Some(heavier) = heavier else { return };
     let blocks = chain.blocks();
     let all: Vec<&Bytes> = blocks[..=345].iter().chain(&heavier).collect();
     let mut found = Vec::new();

@@ -50,11 +50,7 @@ impl Case {
     fn new(layer: &str, seconds: u64, tip: u64) -> Option<Self> {
         let chain = CONDENSE.open()?;
         let beneficiary = Address::repeat_byte(0xbe);
-        let branch = branch(
-            &chain.spec(),
-            &chain.blocks(),
-            Branch { fork: FORK, tip, seconds, beneficiary },
-        )?;
+        let branch = chain.branch(Branch { fork: FORK, tip, seconds, beneficiary })?;
         let data = Data::new();
         let main = data.write("main", stream(&chain.blocks()[..=TIP as usize]));
         polytrie!["init", "--datadir", data.path(), "--chain", chain.chain, "--state", layer].ok();

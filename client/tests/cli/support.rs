@@ -1,10 +1,12 @@
 //! Macros, chains and helper functions of the tests of the command line.
 
 use crate::{
+    branches::{Branch, branch},
     fixtures::{fixture, read},
     run::{Run, polytrie, run},
 };
 use alloy_primitives::Bytes;
+use parking_lot::Mutex;
 use polytrie::blocks::BlockReader;
 use polytrie_chainspec::ChainSpec;
 use std::{
@@ -120,6 +122,20 @@ impl Chain {
     /// Returns the specification of the chain.
     pub(crate) fn spec(&self) -> Arc<ChainSpec> {
         ChainSpec::load(self.chain.to_str().unwrap()).unwrap()
+    }
+
+    /// Returns the blocks of a branch of this chain, as [`branch`] makes them. Each branch is made once, because the
+    /// tests of all layers need it, and the chain up to the fork is executed for it.
+    pub(crate) fn branch(&self, of: Branch) -> Option<Vec<Bytes>> {
+        static MADE: Mutex<Vec<(PathBuf, Branch, Vec<Bytes>)>> = Mutex::new(Vec::new());
+        let mut made = MADE.lock();
+        let known = made.iter().find(|(file, branch, _)| *file == self.file && *branch == of);
+        if let Some((_, _, blocks)) = known {
+            return Some(blocks.clone());
+        }
+        let blocks = branch(&self.spec(), &self.blocks(), of)?;
+        made.push((self.file.clone(), of, blocks.clone()));
+        Some(blocks)
     }
 
     /// Returns the bytes of the file of blocks, decompressed.
