@@ -61,6 +61,13 @@ impl Case {
         self.tables().iter().filter(|table| **table != TRAIL_TABLE).map(rows).collect()
     }
 
+    /// Returns all rows that a crash has left. The next import depends on them alone. A crash before a write mostly leaves
+    /// the rows of a crash after the previous write, and these are tried once.
+    fn left(&self, engine: &dyn Engine) -> Vec<Vec<Entry>> {
+        let view = engine.view().unwrap();
+        self.tables().iter().map(|table| entries(&*view, *table, KeyRange::ALL)).collect()
+    }
+
     /// Checks that the durable rows fit together. The state is checked only if there is a genesis block.
     fn check(&self, engine: Arc<dyn Engine>, context: &str) {
         let store = Store::open(engine, &self.tables(), StoreOptions::default()).unwrap();
@@ -91,6 +98,7 @@ fn crash_everywhere(
     let (head, commitment) = (straight.head().clone(), straight.layer().commitment());
     let rows = case.rows(&straight);
     let half = head.number() / 2;
+    let mut seen = None;
     for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
         let name = kind.name;
         let context = format!(
@@ -108,13 +116,17 @@ fn crash_everywhere(
         if let Err(error) = &ended {
             assert!(error.contains("a fault was injected"), "{context}: {error}");
         }
-        case.check(Arc::clone(&memory), &context);
-        let chain = case.run(memory, None).unwrap_or_else(|e| panic!("{context}: {e}"));
-        assert_eq!(*chain.head(), head, "{context}");
-        assert_eq!(chain.layer().commitment(), commitment, "{context}");
-        // The positions of the logs and checkpoints of `rain` depend also on the unwound blocks.
-        if kind.name != "rain" {
-            assert!(case.rows(&chain) == rows, "{context}: other rows than without a crash");
+        let left = Some(case.left(&*memory));
+        if left != seen {
+            case.check(Arc::clone(&memory), &context);
+            let chain = case.run(memory, None).unwrap_or_else(|e| panic!("{context}: {e}"));
+            assert_eq!(*chain.head(), head, "{context}");
+            assert_eq!(chain.layer().commitment(), commitment, "{context}");
+            // The positions of the logs and checkpoints of `rain` depend also on the unwound blocks.
+            if kind.name != "rain" {
+                assert!(case.rows(&chain) == rows, "{context}: other rows than without a crash");
+            }
+            seen = left;
         }
         if !faulty.fired() {
             break;
@@ -131,18 +143,23 @@ fn crash_between_branches(case: &Case) {
         (ended, chain.head().clone(), case.rows(&chain))
     };
     let expected = end(&(Arc::new(MemoryEngine::new()) as _));
+    let mut seen = None;
     for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
         let (name, every) = (case.kind.name, case.flush_every);
         let context = format!("{name}, flushed every {every}, crash at write {at} ({fault:?})");
         let memory: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let faulty = Arc::new(FaultEngine::new(Arc::clone(&memory), fault, at));
         let _ = case.run(faulty.clone(), None);
-        case.check(Arc::clone(&memory), &context);
-        let found = end(&memory);
-        case.check(Arc::clone(&memory), &context);
-        assert_eq!((&found.0, &found.1), (&expected.0, &expected.1), "{context}");
-        if name != "rain" {
-            assert!(found.2 == expected.2, "{context}: other rows than without a crash");
+        let left = Some(case.left(&*memory));
+        if left != seen {
+            case.check(Arc::clone(&memory), &context);
+            let found = end(&memory);
+            case.check(Arc::clone(&memory), &context);
+            assert_eq!((&found.0, &found.1), (&expected.0, &expected.1), "{context}");
+            if name != "rain" {
+                assert!(found.2 == expected.2, "{context}: other rows than without a crash");
+            }
+            seen = left;
         }
         if !faulty.fired() {
             break;
