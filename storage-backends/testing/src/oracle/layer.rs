@@ -273,8 +273,9 @@ impl LayerSession for OracleSession {
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
         let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
-            let slots = self.head.accounts.get(account).map(|entry| &entry.slots);
-            slots.into_iter().flatten().try_for_each(|(slot, value)| visit(*slot, *value).map(drop))
+            let entry = self.head.accounts.get(account);
+            let mut slots = entry.into_iter().flat_map(|entry| entry.slots.iter());
+            slots.try_for_each(|(slot, value)| visit(*slot, *value).map(drop))
         };
         let undo = UndoRecord::of(writes, (&self.store, self.number), slots)?.encode();
         finish(self.proposal, &self.head, writes, undo)

@@ -15,7 +15,10 @@ use polytrie_state::{
     Account, AccountChange, GenesisAccount, GenesisSlots, StateError, TxWrites, WriteSet,
     hash_address, hash_slot, put_address_preimage, put_slot_preimage,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 /// A state as a sorted map.
 ///
@@ -28,7 +31,20 @@ pub struct Oracle {
     codes: BTreeMap<B256, Bytes>,
     /// Addresses and slots that were written, by hash.
     preimages: Arc<Preimages>,
+    root: Root,
 }
+
+/// The root of a state, if it was asked for since the last change. States with equal accounts are equal with and without it.
+#[derive(Debug, Default, Clone)]
+struct Root(OnceLock<B256>);
+
+impl PartialEq for Root {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Root {}
 
 /// Addresses and slots by their hashes.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -42,25 +58,26 @@ struct Preimages {
 pub struct OracleAccount {
     /// The account.
     pub account: Account,
-    /// The account's slots by hash, none of them zero.
-    pub slots: BTreeMap<B256, U256>,
+    /// The account's slots by hash, none of them zero. States share the slots of accounts that are equal in both.
+    pub slots: Arc<BTreeMap<B256, U256>>,
 }
 
 impl OracleAccount {
     /// Computes the root of the storage trie.
     pub fn storage_root(&self) -> B256 {
         let mut trie = HashBuilder::default();
-        for (hash, value) in &self.slots {
+        for (hash, value) in self.slots.iter() {
             trie.add_leaf(Nibbles::unpack(hash), &encode(value));
         }
         trie.root()
     }
 
     fn set(&mut self, slot: B256, value: U256) {
+        let slots = Arc::make_mut(&mut self.slots);
         if value.is_zero() {
-            self.slots.remove(&slot);
+            slots.remove(&slot);
         } else {
-            self.slots.insert(slot, value);
+            slots.insert(slot, value);
         }
     }
 
@@ -74,6 +91,7 @@ impl OracleAccount {
 impl Oracle {
     /// Applies the writes of one transaction.
     pub fn apply(&mut self, writes: &TxWrites) {
+        self.root = Root::default();
         for change in &writes.accounts {
             let hash = hash_address(&change.address);
             self.remember(hash, change);
@@ -87,7 +105,7 @@ impl Oracle {
             let entry = self.accounts.entry(hash).or_default();
             entry.account = account;
             if change.wiped {
-                entry.slots.clear();
+                entry.slots = Arc::default();
             }
             for (slot, value) in &change.slots {
                 entry.set(hash_slot(slot), *value);
@@ -122,6 +140,7 @@ impl Oracle {
 
     /// Applies the merged writes of one block, or of an undo.
     pub fn apply_set(&mut self, writes: &WriteSet) {
+        self.root = Root::default();
         self.codes.extend(writes.codes().iter().cloned());
         for write in writes.accounts() {
             let Some(account) = write.after else {
@@ -131,7 +150,7 @@ impl Oracle {
             let entry = self.accounts.entry(write.hash).or_default();
             entry.account = account;
             if write.wipe {
-                entry.slots.clear();
+                entry.slots = Arc::default();
             }
             for slot in &write.slots {
                 entry.set(slot.hash, slot.after);
@@ -145,10 +164,11 @@ impl Oracle {
     ///
     /// The error of its slots, if they end in one.
     pub fn insert(&mut self, genesis: GenesisAccount<'_>) -> Result<(), StateError> {
+        self.root = Root::default();
         if let Some(code) = genesis.code {
             self.codes.insert(genesis.account.code_hash, code);
         }
-        let slots = genesis.slots.collect::<Result<_, _>>()?;
+        let slots = Arc::new(genesis.slots.collect::<Result<_, _>>()?);
         self.accounts.insert(genesis.hash, OracleAccount { account: genesis.account, slots });
         Ok(())
     }
@@ -194,13 +214,15 @@ impl Oracle {
         self.accounts.get(&hash_address(address)).is_some_and(|entry| !entry.slots.is_empty())
     }
 
-    /// Computes the state root as in the Ethereum specification.
+    /// Computes the state root as in the Ethereum specification, once for each state.
     pub fn state_root(&self) -> B256 {
-        let mut trie = HashBuilder::default();
-        for (hash, entry) in &self.accounts {
-            trie.add_leaf(Nibbles::unpack(hash), &entry.leaf());
-        }
-        trie.root()
+        *self.root.0.get_or_init(|| {
+            let mut trie = HashBuilder::default();
+            for (hash, entry) in &self.accounts {
+                trie.add_leaf(Nibbles::unpack(hash), &entry.leaf());
+            }
+            trie.root()
+        })
     }
 }
 

@@ -48,7 +48,7 @@ impl Oracle {
         let account_proof = prove(leaves, &hash);
         let entry = self.accounts.get(&hash);
         let storage_proof = slots.iter().map(|slot| {
-            let leaves = entry.iter().flat_map(|entry| &entry.slots);
+            let leaves = entry.iter().flat_map(|entry| entry.slots.iter());
             StorageProof {
                 key: *slot,
                 value: self.slot(address, slot),

@@ -4,7 +4,7 @@ use super::{Oracle, OracleAccount};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end};
 use polytrie_state::{Account, CODE_TABLE, StateError, WriteSet, each_row, write_codes};
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Account hash → nonce (8 bytes) ‖ balance (32) ‖ code hash (32).
 pub(super) const ACCOUNTS: Table = Table::new(30, "OracleAccounts", 32);
@@ -43,7 +43,7 @@ pub(super) fn write_all(batch: &mut Batch, state: &Oracle, root: B256) {
     batch.delete_range(SLOTS, &[], None);
     for (hash, entry) in &state.accounts {
         batch.put(ACCOUNTS, hash.as_slice(), &encode(&entry.account));
-        for (slot, value) in &entry.slots {
+        for (slot, value) in entry.slots.iter() {
             batch.put(SLOTS, &[*hash, *slot].concat(), &value.to_be_bytes::<32>());
         }
     }
@@ -70,7 +70,7 @@ pub(super) fn read(store: &dyn Read) -> Result<Oracle, StateError> {
     each_row(store, ACCOUNTS, KeyRange::ALL, |key, value| {
         let hash = B256::try_from(key).map_err(|_| damage("the key of an account"))?;
         let account = decode(value).ok_or_else(|| damage("the row of an account"))?;
-        state.accounts.insert(hash, OracleAccount { account, slots: BTreeMap::new() });
+        state.accounts.insert(hash, OracleAccount { account, slots: Arc::default() });
         Ok(())
     })?;
     each_row(store, SLOTS, KeyRange::ALL, |key, value| {
@@ -79,7 +79,7 @@ pub(super) fn read(store: &dyn Read) -> Result<Oracle, StateError> {
         let value = <[u8; 32]>::try_from(value).map_err(|_| damage("the row of a slot"))?;
         let account = state.accounts.get_mut(hash);
         let entry = account.ok_or_else(|| damage("a slot without an account"))?;
-        entry.slots.insert(slot, U256::from_be_bytes(value));
+        Arc::make_mut(&mut entry.slots).insert(slot, U256::from_be_bytes(value));
         Ok(())
     })?;
     Ok(state)

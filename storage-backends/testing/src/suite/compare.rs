@@ -6,7 +6,7 @@ use alloy_primitives::{B256, keccak256};
 use polytrie_state::{Commitment, CommitmentKind, StateError, StateLayer, StateReader};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::{collections::BTreeMap, fmt::Debug, ops::ControlFlow};
+use std::{collections::BTreeMap, fmt::Debug, ops::ControlFlow, sync::Arc};
 
 /// Returns a whole state as the layer lists it.
 ///
@@ -19,17 +19,18 @@ pub fn dump(layer: &dyn StateLayer) -> Result<BTreeMap<B256, OracleAccount>, Sta
     layer.accounts(B256::ZERO, &mut |hash, account| {
         assert!(last < Some(hash), "account {hash} is listed after {last:?}");
         last = Some(hash);
-        state.insert(hash, OracleAccount { account, slots: BTreeMap::new() });
+        state.insert(hash, OracleAccount { account, slots: Arc::default() });
         Ok(ControlFlow::Continue(()))
     })?;
     for (hash, entry) in &mut state {
-        let mut last = None;
+        let (mut last, mut slots) = (None, BTreeMap::new());
         layer.slots(*hash, B256::ZERO, &mut |slot, value| {
             assert!(last < Some(slot), "slot {slot} of {hash} is listed after {last:?}");
             last = Some(slot);
-            entry.slots.insert(slot, value);
+            slots.insert(slot, value);
             Ok(ControlFlow::Continue(()))
         })?;
+        entry.slots = Arc::new(slots);
     }
     Ok(state)
 }
@@ -122,7 +123,7 @@ pub(super) fn assert_lists(driver: &Driver<'_>, expected: &Oracle, seed: u64, co
         assert_eq!(found, wanted, "{context:?}: the accounts from {from}");
 
         let account = start(&mut rng, expected.accounts().keys());
-        let slots = expected.accounts().get(&account).map(|entry| &entry.slots);
+        let slots = expected.accounts().get(&account).map(|entry| &*entry.slots);
         let from = start(&mut rng, slots.into_iter().flat_map(BTreeMap::keys));
         let mut found = Vec::new();
         layer
