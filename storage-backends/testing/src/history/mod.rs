@@ -13,8 +13,12 @@ use crate::{
 };
 use alloy_primitives::{Address, U256};
 use builder::Builder;
+use parking_lot::Mutex;
 use polytrie_state::TxWrites;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// A block of a history.
 #[derive(Debug, Clone)]
@@ -38,51 +42,59 @@ pub struct History {
     pub states: Vec<Arc<Oracle>>,
 }
 
+/// The kind, the seed and the size of a history.
+type Made = (&'static str, u64, usize);
+
+/// The histories that were made so far. A suite that runs under several settings makes them, and the roots of their states,
+/// once.
+static MADE: Mutex<BTreeMap<Made, History>> = Mutex::new(BTreeMap::new());
+
 impl History {
     /// Creates a history of some hundred blocks: all known difficult cases, in an order that the seed decides, with
     /// random blocks between them.
     pub fn adversarial(seed: u64) -> Self {
-        let mut builder = Builder::new(seed);
-        random::genesis(&mut builder, 24);
-        for scenario in builder.shuffled(scenarios::ALL) {
-            scenario(&mut builder);
-            random::block(&mut builder);
-        }
-        builder.finish()
+        Self::made(("adversarial", seed, 0), adversarial)
     }
 
     /// Creates a history of random blocks only.
     pub fn random(seed: u64, blocks: usize) -> Self {
-        let mut builder = Builder::new(seed);
-        random::genesis(&mut builder, 8);
-        for _ in 0..blocks {
-            random::block(&mut builder);
-        }
-        builder.finish()
+        Self::made(("random", seed, blocks), |builder| {
+            random::genesis(builder, 8);
+            for _ in 0..blocks {
+                random::block(builder);
+            }
+        })
     }
 
     /// Creates a few blocks that each touch thousands of accounts and slots, so that the parallel code paths are
     /// used.
     pub fn wide(seed: u64) -> Self {
-        let mut builder = Builder::new(seed);
-        scenarios::wide(&mut builder);
-        builder.finish()
+        Self::made(("wide", seed, 0), scenarios::wide)
     }
 
     /// Creates a few blocks that wipe contracts with more slots than an undo record lists.
     pub fn large(seed: u64) -> Self {
-        let mut builder = Builder::new(seed);
-        scenarios::large(&mut builder);
-        builder.finish()
+        Self::made(("large", seed, 0), scenarios::large)
     }
 
     /// Creates a genesis of `accounts` accounts, some of them with code and slots, and two random blocks.
     pub fn with_genesis_of(seed: u64, accounts: u32) -> Self {
-        let mut builder = Builder::new(seed);
-        random::genesis(&mut builder, accounts);
-        random::block(&mut builder);
-        random::block(&mut builder);
-        builder.finish()
+        Self::made(("genesis", seed, accounts as usize), |builder| {
+            random::genesis(builder, accounts);
+            random::block(builder);
+            random::block(builder);
+        })
+    }
+
+    fn made(made: Made, fill: impl FnOnce(&mut Builder)) -> Self {
+        if let Some(history) = MADE.lock().get(&made) {
+            return history.clone();
+        }
+        let mut builder = Builder::new(made.1);
+        fill(&mut builder);
+        let history = builder.finish();
+        MADE.lock().insert(made, history.clone());
+        history
     }
 
     /// Creates random blocks that follow block `at` instead of those of this history; block `at` is their genesis.
@@ -128,6 +140,14 @@ impl History {
     fn changes(&self) -> impl Iterator<Item = (Address, &[(U256, U256)])> {
         let changes = self.blocks.iter().flat_map(|block| &block.txs).flat_map(|tx| &tx.accounts);
         changes.map(|change| (change.address, &*change.slots))
+    }
+}
+
+fn adversarial(builder: &mut Builder) {
+    random::genesis(builder, 24);
+    for scenario in builder.shuffled(scenarios::ALL) {
+        scenario(builder);
+        random::block(builder);
     }
 }
 
