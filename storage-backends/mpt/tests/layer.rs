@@ -41,6 +41,10 @@ impl LayerFactory for Mpt {
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
+        // All variants are compared with the default, and so is the other setting.
+        if self.0.read_ahead {
+            return vec![Box::new(Self::default())];
+        }
         // The budgets keep nothing between blocks, a little, and everything.
         let budgets = [0, 20_000, usize::MAX].into_iter();
         let options = budgets.flat_map(|cache_bytes| {

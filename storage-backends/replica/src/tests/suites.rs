@@ -49,6 +49,10 @@ impl LayerFactory for Replica {
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
+        // All variants are compared with the default, and so is every other setting.
+        if self.0.workers != Self::default().0.workers || self.0.trouble.is_some() {
+            return vec![Box::new(Self::default())];
+        }
         let mut variants: Vec<Box<dyn LayerFactory>> = Vec::new();
         for cache_bytes in [0, 20_000, usize::MAX] {
             for workers in [0, 1, 4] {
