@@ -85,13 +85,16 @@ pub fn large_contracts_are_wiped_and_come_back(factory: &dyn LayerFactory) {
 /// the undo continues from there to the same result.
 pub fn a_crash_on_the_way_back_is_survived(factory: &dyn LayerFactory) {
     let history = History::large(Seed::or(42).value());
+    let memory = empty_engine(factory);
     for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
         let context = format!("crash at write {at} ({fault:?}), seed {}", history.seed);
         let fail = |e: StateError| -> ! { panic!("{context}: {e}") };
-        let memory = empty_engine(factory);
         let mut driver =
             Driver::open_on(factory, memory.clone(), &STORE_IN_STEP).unwrap_or_else(|e| fail(e));
-        driver.load(history.genesis()).unwrap_or_else(|e| fail(e));
+        // The way back after the last crash has ended at the genesis.
+        if driver.head().is_none() {
+            driver.load(history.genesis()).unwrap_or_else(|e| fail(e));
+        }
         for block in &history.blocks[..3] {
             driver.run(block).unwrap_or_else(|e| fail(e));
         }
@@ -103,7 +106,7 @@ pub fn a_crash_on_the_way_back_is_survived(factory: &dyn LayerFactory) {
         assert_eq!(ended.is_err(), faulty.fired(), "{context}: a failed write was swallowed");
         drop(driver);
         let mut driver =
-            Driver::open_on(factory, memory, &STORE_IN_STEP).unwrap_or_else(|e| fail(e));
+            Driver::open_on(factory, memory.clone(), &STORE_IN_STEP).unwrap_or_else(|e| fail(e));
         let head = driver.number() as usize;
         assert_state(&driver, &history.states[head], &context);
         for number in (0..head).rev() {
