@@ -9,7 +9,7 @@ use crate::{
 use alloy_primitives::{B256, U256, hex, keccak256};
 use polytrie::{blocks::BlockReader, layers::LAYERS};
 use serde_json::{Map, Value};
-use std::{ffi::OsStr, fs, path::Path};
+use std::{ffi::OsStr, fs, path::Path, sync::LazyLock};
 
 const ETHTEST: ChainFixture = ChainFixture {
     file: "chains/ethtest/chain.rlp",
@@ -41,6 +41,9 @@ const SEPOLIA_8191: &str = "0x8e3e7dc9ef199c05683417b4aa572f0b7a8bcfafca7edb6045
 /// The blocks of [`ETHTEST`] and the genesis block, in an ere file.
 const ETHTEST_ERE: ChainFixture =
     ChainFixture { file: "ere/ethtest-00000-44e3809c-noproofs.ere", ..ETHTEST };
+
+/// The state at the head of [`ETHTEST`] under every layer.
+static ETHTEST_STATE: LazyLock<Option<String>> = LazyLock::new(|| through_every_layer(ETHTEST));
 
 /// Imports a chain under every layer. Returns the state at its head, which must be the same for all layers.
 fn through_every_layer(chain: ChainFixture) -> Option<String> {
@@ -142,9 +145,8 @@ fn sepolia_era_in_both_formats() {
 
 #[test]
 fn ethtest_era() {
-    let (rlp, ere) = (through_every_layer(ETHTEST), through_every_layer(ETHTEST_ERE));
-    if let (Some(rlp), Some(ere)) = (rlp, ere) {
-        assert!(rlp == ere);
+    if let (Some(rlp), Some(ere)) = (&*ETHTEST_STATE, through_every_layer(ETHTEST_ERE)) {
+        assert!(*rlp == ere);
     }
 }
 
@@ -202,8 +204,8 @@ fn ere_files_go_across_the_merge() {
 /// The state at the head equals a dump that another client made.
 #[test]
 fn ethtest() {
-    let Some(dump) = through_every_layer(ETHTEST) else { return };
     let Some(expected) = fixture("chains/ethtest/headstate.json") else { return };
+    let Some(dump) = &*ETHTEST_STATE else { return };
     let expected: Value = serde_json::from_slice(&read(&expected)).unwrap();
     let expected = expected["accounts"].as_object().unwrap();
     assert_eq!(dump.lines().count(), expected.len());
