@@ -2,13 +2,14 @@
 
 use crate::{
     database::store,
+    groups::{Rows, rows},
     run::polytrie,
     support::{Data, RPC_COMPAT, assert_fails, check, head, import},
 };
 use polytrie::{chain::TABLES, datadir::UNFINISHED_FILE, layers::LAYERS};
 use polytrie_kv::{Batch, KeyRange};
 use polytrie_kv_testing::entries;
-use std::fs;
+use std::{collections::BTreeMap, fs};
 
 /// A file with the name of a genesis is not taken for that of the chain, as which the shadow of the new directory would
 /// read it.
@@ -28,12 +29,14 @@ fn another_genesis_file_stays_behind() {
 }
 
 /// Converts every layer into every other one. Afterwards the rest of the chain is imported, blocks are taken back and
-/// run again, and the result equals that of a direct import.
+/// run again, and the result equals that of a direct import. What follows a conversion depends on the rows alone, so it is
+/// tried once for conversions with equal rows.
 #[test]
 fn every_layer_becomes_every_other() {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let half = chain.head / 2;
     let straight = chain.imported("mpt", chain.head).dump();
+    let mut tried: BTreeMap<&str, Vec<Rows>> = BTreeMap::new();
     for from in LAYERS {
         let (data, to) = (Data::new(), half.to_string());
         // The preimages are stored because some layers need them.
@@ -62,6 +65,11 @@ fn every_layer_becomes_every_other() {
             check(&out);
             let run = polytrie!["db", "dump", "--datadir", out].ok();
             assert!(run.text() == dump, "{context}: another state");
+            let made = rows(&out, to.name);
+            if tried.get(to.name) == Some(&made) {
+                continue;
+            }
+            tried.insert(to.name, made);
 
             polytrie!["import", chain.file, "--datadir", out].ok();
             polytrie!["db", "unwind", "--to", (half + 3).to_string(), "--datadir", out].ok();

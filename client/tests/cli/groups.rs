@@ -20,7 +20,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{KeyRange, Store, StoreOptions};
 use polytrie_kv_testing::entries;
 use serde_json::Value;
-use std::{fs, sync::Arc};
+use std::{fs, path::Path, sync::Arc};
 
 for_each_layer!(
     groups_change_nothing,
@@ -32,12 +32,12 @@ for_each_layer!(
 );
 
 /// The name of a table and its rows.
-type Rows = (&'static str, Vec<(Vec<u8>, Vec<u8>)>);
+pub(crate) type Rows = (&'static str, Vec<(Vec<u8>, Vec<u8>)>);
 
-/// Returns all rows of the data directory, by table.
-fn rows(data: &Data, layer: &str) -> Vec<Rows> {
+/// Returns all rows of a data directory, by table.
+pub(crate) fn rows(datadir: &Path, layer: &str) -> Vec<Rows> {
     let tables = [layers::layer(layer).unwrap().tables, TABLES].concat();
-    let dir = data.path().join("db");
+    let dir = datadir.join("db");
     let engine = layers::open_engine("mdbx", &dir, &tables, EngineOptions::default()).unwrap();
     let options = StoreOptions { background: false, ..StoreOptions::default() };
     let store = Store::open(engine, &tables, options).unwrap();
@@ -48,7 +48,7 @@ fn assert_same_rows(a: &Data, b: &Data, layer: &str, context: &str) {
     // The positions of the logs and checkpoints of `rain` depend on which blocks were written together.
     let own = if layer == "rain" { layers::layer(layer).unwrap().tables } else { &[] };
     assert!(own.is_empty() || a.dump() == b.dump(), "{context}: another state");
-    for ((table, a), (_, b)) in rows(a, layer).iter().zip(rows(b, layer)) {
+    for ((table, a), (_, b)) in rows(&a.path(), layer).iter().zip(rows(&b.path(), layer)) {
         let is_own = own.iter().any(|own| own.name == *table);
         assert!(is_own || *a == b, "{context}: other rows in table {table}");
     }
