@@ -18,7 +18,7 @@ use polytrie_chainspec::Clique;
 use polytrie_kv::{Batch, KeyRange};
 use polytrie_kv_testing::entries;
 use polytrie_testing::Seed;
-use std::{ffi::OsStr, path::PathBuf};
+use std::{ffi::OsStr, path::PathBuf, sync::LazyLock};
 
 for_each_layer!(the_chain_of_hive, a_chain_with_votes_and_checkpoints);
 
@@ -84,22 +84,28 @@ fn with_votes(clique: Clique, count: usize, seed: &Seed) -> Option<Maker> {
 /// The signers are known at every block, also after an import in parts, after an unwind and after a
 /// second import.
 fn a_chain_with_votes_and_checkpoints(layer: &str) {
-    let seed = Seed::or(225);
-    let Some(maker) = with_votes(Clique::new(5, 50), 300, &seed) else { return };
-    let files = Files::new(&maker.genesis);
-    files.import(layer, &maker.blocks, &["--to", "127"]).ok();
-    files.import(layer, &maker.blocks, &["--to", "200", "--verify", "every=30"]).ok();
+    /// The genesis file and the blocks, which are made once for all layers.
+    static MADE: LazyLock<Option<(String, Vec<Bytes>)>> = LazyLock::new(|| {
+        let maker = with_votes(Clique::new(5, 50), 300, &Seed::or(225))?;
+        Some((maker.genesis, maker.blocks))
+    });
+    // A failure prints it.
+    let _seed = Seed::or(225);
+    let Some((genesis, blocks)) = &*MADE else { return };
+    let files = Files::new(genesis);
+    files.import(layer, blocks, &["--to", "127"]).ok();
+    files.import(layer, blocks, &["--to", "200", "--verify", "every=30"]).ok();
     let datadir = files.data.path();
     files.data.check();
     polytrie!["db", "unwind", "--datadir", datadir, "--to", "126"].ok();
-    files.import(layer, &maker.blocks, &["--to", "260"]).ok();
+    files.import(layer, blocks, &["--to", "260"]).ok();
     polytrie!["db", "unwind", "--datadir", datadir, "--to", "258"].ok();
-    files.import(layer, &maker.blocks, &[]).ok();
-    assert_eq!(files.data.head(), place(maker.blocks.last().unwrap()));
+    files.import(layer, blocks, &[]).ok();
+    assert_eq!(files.data.head(), place(blocks.last().unwrap()));
     files.data.check();
     let out = files.data.file("out.rlp");
     polytrie!["export", out, "--datadir", datadir, "--from", "1"].ok();
-    assert!(std::fs::read(out).unwrap() == stream(&maker.blocks));
+    assert!(std::fs::read(out).unwrap() == stream(blocks));
 }
 
 /// The layer of these tests. A build without `mpt` uses `raw` instead.
