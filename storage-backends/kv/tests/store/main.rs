@@ -1,7 +1,16 @@
-//! Tests of what the suites cannot see: durability, waiting, failing; and counting (`reads.rs`).
+//! Tests of stores on the engine in memory.
+//!
+//! - here: what the suites cannot see, which is durability, waiting and failing,
+//! - `memory.rs`: the engine passes the suites,
+//! - `reads.rs`: counting, and what is kept of the engine's answers,
+//! - `fork.rs`: forks of a store,
+//! - `journal/`: stores with a journal.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod fork;
+mod journal;
+mod memory;
 mod reads;
 
 use polytrie_kv::{

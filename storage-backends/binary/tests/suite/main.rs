@@ -1,5 +1,7 @@
 //! The suite that every layer passes: with groups of the default depth, and the parts of it that touch rows with the
-//! smallest and the largest ones.
+//! smallest and the largest ones. `layer.rs` compares the commitment with another implementation.
+
+mod layer;
 
 use polytrie_binary::{BinaryLayer, BinaryOptions, GroupDepth, Reads, verify};
 use polytrie_kv::{Store, Table};

@@ -1,6 +1,6 @@
 //! Files that are damaged, cut, missing or older than what was confirmed, and their repair.
 
-use crate::{A, B, Journaled, content, files, in_step, is_lost, open, put, read_only};
+use super::{A, B, Journaled, content, files, in_step, is_lost, open, put, read_only};
 use polytrie_kv::{Batch, Durability, KvError, MemoryEngine, Store, append_checksum};
 use std::{
     fs,

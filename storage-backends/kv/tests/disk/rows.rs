@@ -137,7 +137,7 @@ fn look() {
 /// debug build abort it at damage that would otherwise be reported as an error.
 fn is_found(dir: &Path, how: &str, context: &str) -> bool {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "look", "--nocapture"]).env(LOOK_AT, dir).env(LOOK_HOW, how);
+    command.args(["--exact", "rows::look", "--nocapture"]).env(LOOK_AT, dir).env(LOOK_HOW, how);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {

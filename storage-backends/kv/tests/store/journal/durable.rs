@@ -1,6 +1,6 @@
 //! What a write, a flush and a crash leave, and how long the journal gets.
 
-use crate::{A, B, Journaled, content, files, in_step, open, open_as, put};
+use super::{A, B, Journaled, content, files, in_step, open, open_as, put};
 use polytrie_kv::{
     Batch, Changes, Durability, Engine, KvError, MemoryEngine, Read, Store, StoreOptions,
 };

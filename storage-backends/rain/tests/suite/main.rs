@@ -1,6 +1,12 @@
 //! The suite that every layer passes.
+//!
+//! - `bags.rs`: nodes that other processes have read,
+//! - `witness.rs`: blocks executed from their witnesses alone.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
+
+mod bags;
+mod witness;
 
 use alloy_primitives::Address;
 use polytrie_kv::{KeyRange, Store, Table};

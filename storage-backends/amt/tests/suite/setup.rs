@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use crate::files::{write_gnark, write_ptau};
 use polytrie_amt::{
     Entry, PowersError, PowersOfTau, SLOTS, Setup, SetupError, VerifyingKey, commit, open, verify,
 };
@@ -10,10 +11,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
-
-mod files;
-
-use files::{write_gnark, write_ptau};
 
 fn dev(height: u8, seed: &str, proofs: bool) -> Setup {
     Setup::derive(&PowersOfTau::insecure_dev(height, seed).unwrap(), proofs, &mut |_| {})

@@ -1,6 +1,6 @@
 //! Reading beside a store that writes.
 
-use crate::{A, B, Journaled, open, put};
+use super::{A, B, Journaled, open, put};
 use polytrie_kv::{Engine, KvError, MemoryEngine, Read, Store, StoreOptions, View};
 use polytrie_kv_testing::Wrapped;
 use std::{
