@@ -1,4 +1,5 @@
-//! The official tests: a sample of each suite passes, and a test with a wrong expectation fails.
+//! The official tests: a sample of each suite passes, and a test with a wrong expectation fails. Also blocks of mainnet
+//! (`real_blocks/`).
 //!
 //! The script `scripts/conformance` runs all of them.
 
@@ -7,6 +8,7 @@ use polytrie_layers::testsetup;
 mod command;
 mod engine;
 mod mistakes;
+mod real_blocks;
 mod samples;
 mod state;
 mod trie;

@@ -1,7 +1,7 @@
 //! Blocks with the accounts and slots that they touch. The tests check gas, bloom and, from Byzantium
 //! on, the receipts root.
 
-use crate::{ancestors, archive, begin, decode_block, execute, hints::hinted, mainnet, rules};
+use super::{ancestors, archive, begin, decode_block, execute, hints::hinted, mainnet, rules};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use polytrie::executor::Executor;
 use polytrie_kv::Store;

@@ -1,7 +1,7 @@
 //! Blocks with the trie nodes that they need, executed as by `polytrie witness verify`. The tests also check the state
 //! root.
 
-use crate::{archive, mainnet};
+use super::{archive, mainnet};
 use polytrie::{
     layers,
     witness::{WitnessFile, verify},
