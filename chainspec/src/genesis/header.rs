@@ -33,7 +33,7 @@ pub(crate) fn header(
     if let Some(number) = genesis.number.filter(|number| *number != 0) {
         return Err(Flaw::field("number", number, "0: the genesis block is the first one"));
     }
-    // A base fee that is given counts even before London: geth puts it into the header all the same.
+    // A base fee that is given counts even before London: geth puts it into the header nevertheless.
     let base_fee_per_gas =
         match genesis.base_fee_per_gas {
             Some(fee) => Some(u64::try_from(fee).map_err(|_| {

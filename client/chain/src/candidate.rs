@@ -168,7 +168,7 @@ impl Candidate {
     }
 
     /// Passes the senders to `work`; if they are not recovered yet, while they are being recovered. A transaction
-    /// without a sender makes the block invalid whatever `work` returns, as if all had been recovered before.
+    /// without a sender makes the block invalid also if `work` succeeds, as if all had been recovered before.
     pub(super) fn beside_senders<R>(
         &self,
         work: impl FnOnce(Senders<'_>) -> Result<R, InsertError>,

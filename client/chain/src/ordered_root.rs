@@ -27,7 +27,7 @@ pub(super) fn receipts_root(receipts: &[ReceiptEnvelope]) -> B256 {
     ordered_root(receipts.len(), |index, value| receipts[index].encode_2718(value))
 }
 
-/// Computes the root of transactions in the form of EIP-2718, whatever their bytes are.
+/// Computes the root of transactions in the form of EIP-2718. Their bytes are not decoded.
 pub fn transactions_root(transactions: &[Bytes]) -> B256 {
     if transactions.len() < 2 || transactions.iter().any(|tx| tx.len() < HASHED) {
         return ordered_trie_root_encoded(transactions);

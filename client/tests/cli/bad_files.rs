@@ -303,7 +303,7 @@ fn one_byte_wrong_in_a_seal(layer: &str) {
     data.check();
 }
 
-/// A flipped byte is found in the same block or in the next one, wherever it is.
+/// A flipped byte is found in its block or in the next one.
 fn one_byte_wrong_anywhere(layer: &str) {
     let Some(case) = Case::new(layer) else { return };
     let seed = 0x0bad_b10c;

@@ -110,7 +110,7 @@ fn the_options_of_a_cluster_are_for_a_cluster() {
     }
 }
 
-/// The file names the store, whose rows nobody finds without it.
+/// The file names the store. Without it the rows cannot be found.
 #[cfg(feature = "cassandra")]
 #[test]
 fn a_damaged_address_of_a_store_in_a_cluster_stays() {

@@ -210,7 +210,7 @@ fn what_a_prefetcher_finds_is_told() {
     let run = prefetch(&address);
     assert_fails(&run, 3, &["the connection to the node at", &address, "broke"]);
     other.join().unwrap();
-    // The port of the server may be that of another test by now, and nobody listens on this one.
+    // The port of the server may be that of another test by now, and no program listens on this one.
     let closed = "127.0.0.1:1";
     assert_fails(&prefetch(closed), 3, &["cannot connect to", closed, "--connect"]);
 

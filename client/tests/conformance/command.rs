@@ -78,7 +78,7 @@ fn a_failure_is_one_line_and_exit_code_1() {
         )
     );
     assert!(text(&output.stderr).ends_with("error: 1 of 7 tests failed under mpt\n"));
-    // The exit code is the same if nobody reads the report.
+    // The exit code does not depend on a reader of the report.
     for extra in [&[][..], &["--json", "-"]] {
         let mut child = command(&[&file.display().to_string()])
             .args(extra)

@@ -246,7 +246,7 @@ fn each_fork_has_its_version_of_the_method() {
             let node = Node::open(dir.path(), args![]);
             for block in &blocks[start - 2..start + 2] {
                 let payload = Payload::of(block);
-                // A method for another fork is refused whatever its parameters are.
+                // A method for another fork is refused with any parameters.
                 let (code, message) = match payload.params.len() {
                     1 => node.error("engine_newPayloadV3", json!(payload.params)),
                     _ => node.error("engine_newPayloadV2", json!(payload.params)),

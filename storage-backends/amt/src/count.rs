@@ -80,7 +80,7 @@ impl<'a> Counting<'a> {
     }
 
     /// Returns the new commitments, in the order of the vectors. The work is shared between threads; the result is
-    /// the same whatever their number.
+    /// equal for any number of them.
     pub fn finish(self) -> Vec<G1Affine> {
         let Self { setup, commitments, terms, ends } = &self;
         sum_parts(ends, |part: &Part, points| {

@@ -60,7 +60,7 @@ impl<'a> NodeCounting<'a> {
         self.ends.push(self.terms.len() as u32);
     }
 
-    /// Returns the new nodes, in order. The result is the same whatever the number of threads.
+    /// Returns the new nodes, in order. The number of threads does not change the result.
     pub fn finish(self) -> Vec<G1Affine> {
         let Self { setup, direction, nodes, terms, ends } = &self;
         sum_parts(ends, |part: &Part, points| {

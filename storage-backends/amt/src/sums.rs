@@ -21,7 +21,7 @@ const BATCH: usize = 4096;
 const SMALL: usize = 512;
 
 /// Sums groups of points: `ends[g]` is the index in `points` behind group `g`, where the next one begins. The sum of
-/// an empty group is the identity. The result is the same whatever the number of threads.
+/// an empty group is the identity. The number of threads does not change the result.
 pub fn sum_groups(points: &[G1Affine], ends: &[u32]) -> Vec<G1Affine> {
     sum_parts(ends, |part, out| out.extend_from_slice(&points[part.range()]))
 }

@@ -11,7 +11,7 @@ use ark_bn254::{Bn254, Fr, G1Affine, G1Projective, G2Affine};
 use ark_ec::{AffineRepr, CurveGroup, VariableBaseMSM, pairing::Pairing};
 use ark_ff::{AdditiveGroup, Field, PrimeField, Zero};
 
-/// The verifying key of a setup: a few points, whatever the size of the tables.
+/// The verifying key of a setup: a few points, also for large tables.
 #[derive(Debug, Clone)]
 pub struct VerifyingKey {
     height: u8,
@@ -111,7 +111,7 @@ impl VerifyingKey {
 /// ```
 ///
 /// All equations of all claims are added with weights that no prover can choose: the hash of all claims. So
-/// `height + 1` pairings decide, whatever the number of claims.
+/// `height + 1` pairings decide about any number of claims.
 pub fn verify(key: &VerifyingKey, claims: &[Claim<'_>]) -> bool {
     let height = usize::from(key.height);
     let n = 1u64 << height;

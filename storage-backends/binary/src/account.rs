@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The EIP has 3 bytes for the size of the code and allows a fourth one to be used. It has no place for balances from
-//! 2^128 on, which no chain has but tests do; a layer stores whatever it gets.
+//! 2^128 on, which no chain has but tests do; a layer stores what it gets.
 
 use crate::key::{BALANCE_REST, BASIC_DATA, CODE_HASH};
 use alloy_primitives::{B256, U256};

@@ -57,7 +57,7 @@ impl<'a> Op<'a> {
     }
 }
 
-/// A set of changes that an engine applies at once, wherever the changes are kept. The rules of order are those of
+/// A set of changes that an engine applies at once. They may be kept in any form. The rules of order are those of
 /// [`Batch`].
 pub trait Changes {
     /// Returns the changes one after the other.
@@ -114,7 +114,7 @@ impl Batch {
         Self { bytes: Vec::with_capacity(bytes), records: Vec::with_capacity(changes) }
     }
 
-    /// Copies changes, wherever they are, into a batch.
+    /// Copies changes into a batch.
     pub fn of(changes: &dyn Changes) -> Self {
         let (count, bytes) = changes.size_hint();
         let mut batch = Self::with_capacity(count, bytes);

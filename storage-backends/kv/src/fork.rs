@@ -11,7 +11,7 @@ impl Store {
     /// Returns a separate store with the content that this one has now. Writes to the fork stay in memory, flushed or
     /// not, and are lost when it is dropped. Neither store sees later changes of the other.
     ///
-    /// A fork keeps alive whatever a [`snapshot`](Self::snapshot) keeps alive, so drop it soon.
+    /// A fork keeps alive what a [`snapshot`](Self::snapshot) keeps alive, so drop it soon.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ impl Panicked {
     }
 }
 
-/// Runs code that may panic. Whatever a panic leaves half done must not be used again.
+/// Runs code that may panic. What a panic leaves half done must not be used again.
 ///
 /// # Errors
 ///

@@ -5,7 +5,7 @@ use alloy_rlp::{RlpDecodable, RlpEncodable};
 use serde::Serialize;
 use std::ops::ControlFlow;
 
-/// A node as it is stored, with its place. Its hash, which whoever refers to it knows, tells whether it is the right one.
+/// A node as it is stored, with its place. The node above it has its hash, which tells whether it is the right one.
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct BagNode {
     /// Hash of the account in whose storage trie it is; empty for the account trie.

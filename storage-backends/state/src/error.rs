@@ -1,4 +1,4 @@
-//! The errors of a layer. None means that a block is bad: a layer stores whatever it gets.
+//! The errors of a layer. None means that a block is bad: a layer stores what it gets.
 
 use polytrie_kv::KvError;
 

@@ -1,4 +1,4 @@
-//! The common type of proofs, whatever the layer.
+//! The common type of the proofs of all layers.
 
 use crate::{Account, Result, corrupt};
 use alloy_primitives::{Address, B256, U256};

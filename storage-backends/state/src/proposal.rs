@@ -16,7 +16,7 @@ pub trait HeadChange: Debug + Send + 'static {
         Ok(())
     }
 
-    /// Rolls memory back to the head: whatever was computed beyond it is void, however far the computation came.
+    /// Rolls memory back to the head: what was computed beyond it is void, also if the computation has not ended.
     ///
     /// # Errors
     ///

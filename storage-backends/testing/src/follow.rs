@@ -1,5 +1,5 @@
 //! Tests for layers that keep their commitment in files of their own. Those files commit separately from the chain's
-//! store, and must follow it wherever the process ends.
+//! store, and must follow it after any end of the process.
 
 use crate::{
     History, Seed,

@@ -276,7 +276,7 @@ proptest! {
         }
     }
 
-    /// Nodes may prove more keys than the one they were made for. Whatever nodes are put together: if they prove
+    /// Nodes may prove more keys than the one they were made for. Any nodes may be put together. If they prove
     /// anything of any key, it is true.
     #[test]
     fn nodes_of_other_keys_prove_the_truth_or_nothing(

@@ -203,7 +203,7 @@ fn wrong_lists_from_elsewhere_cost_time_only() {
     }
 }
 
-/// The thread of the commitment may read meanwhile, whichever that is.
+/// The thread of the commitment may read meanwhile.
 #[test]
 fn a_run_waits_for_its_own_reads_only() {
     let (kind, spec) = (polytrie_layers::layer("raw").unwrap(), spec(true));

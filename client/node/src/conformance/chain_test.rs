@@ -267,7 +267,7 @@ fn offer(
     candidate.access_list = access_list;
     let hash = candidate.header.hash();
     let inserted = chain.insert(candidate)?;
-    // The result of this block must be known before the next one, whatever the layer's depth.
+    // The result of this block must be known before the next one, under a layer of any depth.
     chain.settle()?;
     match inserted {
         Inserted::Known => {}

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Returns the JSON files in and below `places`, in the order of their names. A place that is a file is returned
-/// whatever its name.
+/// under any name.
 ///
 /// # Errors
 ///

@@ -21,7 +21,7 @@ use std::{
 /// Name of the file within the data directory. Without it the genesis is read again.
 pub const OUTLINE_FILE: &str = "chain.json";
 
-/// The path, size and time of a file. While these are the same, its content is taken to be the same.
+/// The path, size and time of a file. While these do not change, the content is taken not to change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileState {
     path: PathBuf,

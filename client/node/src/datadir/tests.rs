@@ -277,7 +277,7 @@ fn the_directory_of_a_flat_state_outlives_a_loss_of_power() {
     }
 }
 
-/// Whichever call fails while a directory is filled, either nothing of it stays and the next attempt succeeds, or it is
+/// Any call may fail while a directory is filled. Either nothing of it stays and the next attempt succeeds, or it is
 /// complete.
 #[test]
 fn a_directory_that_could_not_be_filled_is_gone() {

@@ -519,7 +519,7 @@ fn an_archive_of_another_branch_is_read() {
     assert!(chain.is_known(25, &tip).unwrap());
 }
 
-/// Whichever bit of an ere file is wrong, an import says where, or reaches the right head.
+/// Any bit of an ere file may be wrong. An import says where, or reaches the right head.
 #[test]
 fn a_changed_bit_is_refused_or_harmless() {
     const BLOCKS: u64 = 12;

@@ -55,7 +55,7 @@ fn files_that_end_before_the_last_block_are_told() {
     assert!(run.stderr.contains(said), "{}", run.stderr);
 }
 
-/// The sample's first blocks are from before Cancun. Whatever is asked for, they run without their access lists.
+/// The sample's first blocks are from before Cancun. They run without their access lists in every mode.
 #[test]
 fn blocks_that_run_without_their_lists_are_counted() {
     let data = Data::new();

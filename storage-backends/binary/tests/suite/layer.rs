@@ -130,7 +130,7 @@ fn the_commitment_is_the_root_of_the_leaves() {
     }
 }
 
-/// A code may come with the first of its accounts only. The others are written in portions all the same.
+/// A code may come with the first of its accounts only. The others are written in portions nevertheless.
 #[test]
 fn accounts_that_share_code_are_loaded_in_portions() {
     let (code, mut preimages) = ([0x5b_u8; 200], Batch::new());

@@ -150,7 +150,7 @@ impl ForgetfulDisk {
         let mut state = self.shared.lock();
         let State { random, files, names, .. } = &mut *state;
         let left = names.survivors(random);
-        // A file has one content, whatever its names.
+        // A file has one content under all its names.
         let contents: BTreeMap<u64, Vec<u8>> =
             files.iter().map(|(id, content)| (*id, content.survivor(random))).collect();
         names.show(&left, |id| contents.get(&id).cloned().unwrap_or_default());

@@ -73,7 +73,7 @@ impl File {
     }
 
     /// Makes the bytes written to the file durable, but not its name. `place` names the call in the code, for tests
-    /// that leave out one sync; no two calls have the same.
+    /// that leave out one sync; no two calls share a name.
     ///
     /// # Errors
     ///

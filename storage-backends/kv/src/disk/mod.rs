@@ -118,7 +118,7 @@ pub fn may_begin_with(first: &[u8], heading: &[u8]) -> bool {
 }
 
 /// Makes the names in a directory durable. `place` names the call in the code, for tests that leave out one sync; no
-/// two calls have the same.
+/// two calls share a name.
 ///
 /// # Errors
 ///
@@ -182,7 +182,7 @@ pub fn parent(path: &Path) -> &Path {
 #[cfg(unix)]
 fn allocated(meta: &Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
-    // POSIX counts in units of 512 bytes whatever the block size of the file system.
+    // POSIX counts in units of 512 bytes. The block size of the file system does not matter.
     meta.blocks() * 512
 }
 

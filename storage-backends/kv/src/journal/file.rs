@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The first bytes of a journal file, whatever its format number.
+/// The first bytes of a journal file of any format number.
 const NAME: &[u8] = b"polytrie journal ";
 const MAGIC: &[u8] = b"polytrie journal 5\n";
 /// Bytes of the random number with which the checksum of each record begins.

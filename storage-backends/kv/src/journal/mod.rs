@@ -192,7 +192,7 @@ fn read_beside_a_writer<T: Default>(
     replay: impl Fn(&mut T, &Batch) -> Result<()>,
 ) -> Result<Recovered<T>> {
     for _ in 0..ATTEMPTS {
-        // Read before the view, so that the view has whatever was confirmed.
+        // Read before the view, so that the view has all that was confirmed.
         let confirmed = Confirmed::read(dir)?;
         let view = EngineView::of(engine)?;
         let applied = Applied::read(&view)?;

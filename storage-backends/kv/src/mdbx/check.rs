@@ -30,7 +30,7 @@ pub(super) fn pages(env: &Environment, context: &Context) -> Result<()> {
         // SAFETY: the environment is open, and the rest outlives the call. No transaction of this thread is needed.
         unsafe { ffi::mdbx_env_chk(env, &callbacks, &mut found, flags, severity, 0) }
     });
-    // MDBX also counts as problems whatever kept it from checking, such as a lack of memory or of reader slots.
+    // MDBX also counts as problems what kept it from checking, such as a lack of memory or of reader slots.
     match (code, found.result.total_problems) {
         (ffi::MDBX_SUCCESS, 0) => Ok(()),
         (ffi::MDBX_SUCCESS | ffi::MDBX_PROBLEM, problems) => Err(context.damaged_pages(problems)),

@@ -134,7 +134,7 @@ impl MdbxEngine {
             check::rows(&env, &tables)?;
         }
         if options.durable && !options.read_only {
-            // Whatever is built on it, a stamp to begin with, must not be durable before it is.
+            // What is built on it, such as a stamp, must not be durable before it is.
             let synced = File::open(&data).and_then(|file| file.sync_all());
             synced.and_then(|()| sync_dir(path, "mdbx: names")).at("sync", path)?;
         }

@@ -62,7 +62,7 @@ impl<'a> Sorted<'a> {
             // The range was deleted later, and the row with it.
             _ if deleted.is_some_and(|deleted| deleted > version.seq) => None,
             Some(value) => Some(Op::Put { key, value }),
-            // The range deletion removes the key, whichever came first.
+            // The range deletion removes the key, also if it came first.
             None if deleted.is_some() => None,
             None => Some(Op::Delete { key }),
         }

@@ -59,7 +59,7 @@ fn four_commits() -> (TempDir, Vec<Entry>) {
     (dir, rows)
 }
 
-/// Opens a directory for reading and for writing, and checks that both find the same. Returns the rows.
+/// Opens a directory for reading and for writing, and checks that both find equal rows. Returns them.
 fn found(dir: &Path, context: &str) -> Result<Vec<Entry>, KvError> {
     let read = open(dir, true).map(|store| rows(&store));
     let written = open(dir, false).map(|store| rows(&store));

@@ -72,7 +72,7 @@ fn directory(random: &mut Random) -> TempDir {
             for _ in 0..100 {
                 batch.delete(SMALL, &keys[random.below(keys.len())]);
             }
-            // A quarter of the keys or more is left, whatever the seed.
+            // With any seed a quarter of the keys or more is left.
             batch.delete_range(SMALL, &[0x40 + random.below(0xc0) as u8], Some(&[0xff]));
             for _ in 0..6 {
                 let (key, len) = (random.below(12) as u64, random.below(12_000));
@@ -185,7 +185,7 @@ fn a_flip_is_found_or_harmless() {
         }
     }
     eprintln!("of {flips} flips {found} were found and {harmless} harmless, seed {seed}");
-    // By chance the last commit keeps few rows, and most pages are those of earlier ones, which nobody reads.
+    // By chance the last commit keeps few rows, and most pages are those of earlier ones, which are not read.
     assert!(found > flips / 20 && harmless > 0, "{found} of {flips}, seed {seed}");
     assert!(rows(open(dir.path(), true, true).unwrap()) == expected, "all is put back");
 }

@@ -467,7 +467,7 @@ fn by_hand_a_flush_can_be_asked_for() {
     assert!(!open(&Arc::new(MemoryEngine::new()), by_hand()).is_flushed_by_hand());
 }
 
-/// Some writes flush on the store's thread, and others go directly to the engine. In whatever order they end, the
+/// Some writes flush on the store's thread, and others go directly to the engine. They may end in any order. The
 /// number of the last durable write never decreases.
 #[test]
 fn flushes_of_several_threads_end_in_any_order() {

@@ -244,7 +244,7 @@ fn a_read_of_a_fork_counts_once() {
     assert_eq!(made, EngineReads { requests: 2, rows: 3 });
 }
 
-/// Thousands of them in one answer take a few microseconds each, and are waited for all the same.
+/// Thousands of them in one answer take a few microseconds each, and the time is counted nevertheless.
 #[test]
 fn rows_of_other_machines_count_as_slow_however_many_come_together() {
     let keys: Vec<[u8; 2]> = (0..1_000_u16).map(u16::to_be_bytes).collect();

@@ -138,7 +138,7 @@ fn nodes_that_multiply_are_refused() {
 }
 
 /// A witness of the last block, made against the state two blocks before, is carried over where the block between
-/// touched other accounts, and refused where it touched the same; carried over, it leads to the true root.
+/// touched other accounts, and refused where it touched accounts of the last block. Carried over, it leads to the true root.
 #[test]
 fn an_older_witness_is_carried_over_where_nothing_it_holds_has_changed() {
     let seed = Seed::or(43);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - `readers.rs`: the threads, and the measurement of whether the store is slow enough for them to help,
-//! - `reading.rs`: the queue of items to read ahead for one block, whatever they are,
+//! - `reading.rs`: the queue of items of any kind to read ahead for one block,
 //! - `announced.rs`: what a session does with the hints of its block.
 //!
 //! No result depends on reading ahead, and an error there is not reported: the block meets it when it needs the row.

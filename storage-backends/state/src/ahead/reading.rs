@@ -146,7 +146,7 @@ impl<R: ReadAhead> Queue<R> {
             let wanted = state.waiting.drain(..count).collect();
             state.reading += 1;
             drop(state);
-            // Whatever a panic leaves half done is not used again: the layer fails with it.
+            // What a panic leaves half done is not used again: the layer fails with it.
             let read = caught(|| reader.read(wanted));
             drop(reader);
             let is_read = read.unwrap_or_else(|said| {

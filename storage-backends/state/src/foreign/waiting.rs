@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 const STEPS: usize = 128;
 /// Largest number of steps that wait: the cost of a step grows with the number below it.
 const MOST_STEPS: usize = 256;
-/// Largest number of keys that the waiting steps change, whatever memory there is.
+/// Largest number of keys that the waiting steps change, with any amount of memory.
 const MOST_KEYS: usize = 1 << 15;
 
 /// A step that waits for a commit.

@@ -38,10 +38,7 @@ impl fmt::Debug for Seed {
 impl Drop for Seed {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            #[expect(
-                clippy::print_stderr,
-                reason = "this is what whoever reads the panic needs next"
-            )]
+            #[expect(clippy::print_stderr, reason = "the reader of the panic needs it next")]
             {
                 eprintln!("to repeat this run: {self:?}");
             }

@@ -223,7 +223,7 @@ impl<V: LeafValue> Trie<V> {
         }
     }
 
-    /// Replaces the changed child of an extension at `path`, whatever kind of node the child has become.
+    /// Replaces the changed child of an extension at `path`. The child may have become a node of another kind.
     fn extend(&mut self, id: u32, child: Link, path: Nibbles) -> Link {
         match child {
             Link::Branch(_) => {

@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// Rows that were given are not read, and a leaf that they call a node is found all the same.
+    /// Rows that were given are not read, and a leaf that they call a node is found nevertheless.
     #[test]
     fn rows_that_were_given_come_first() {
         let (whole, store) = stored();

@@ -23,7 +23,7 @@ pub(super) struct Way {
 /// The rows that were read, by trie and path.
 pub(super) type Found = HashMap<(Owner, Nibbles), Vec<u8>>;
 
-/// A leaf value that is skipped, whatever it holds.
+/// A leaf value that is skipped unread.
 #[derive(Debug, Clone, PartialEq)]
 struct Skipped;
 

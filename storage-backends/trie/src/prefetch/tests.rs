@@ -75,7 +75,7 @@ proptest! {
                 None => model.remove(&asked),
             };
             prop_assert_eq!(trie.root(), oracle_root(&model));
-            // For a key that exists all the same nothing is read again.
+            // For a key that exists nevertheless, nothing is read again.
             ahead.want(owner, asked, 0);
             ahead.end().unwrap();
         }

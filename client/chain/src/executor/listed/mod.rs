@@ -121,7 +121,7 @@ impl ListedBlock {
     ) -> Result<Self, StateError> {
         let mut wanted = accesses(&list);
         if session.wants_hints() {
-            // Others read from the end of the list, and this thread from its beginning, so that they do not read the same.
+            // Others read from the end of the list, and this thread from its beginning, so that no item is read twice.
             for access in wanted.iter().rev() {
                 session.hint(*access);
             }

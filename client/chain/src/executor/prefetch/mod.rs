@@ -8,7 +8,7 @@
 //!                     │               │ begin 10      │ begin 11
 //!                     ▼               ▼               ▼
 //! queue:              8 9             9 10            10 11         hundreds of transactions
-//!                     └─► threads: each the next transaction, whichever block it is in
+//!                     └─► threads: each the next transaction, of any of the blocks
 //! ```
 //!
 //! A state on other machines reads many accounts and slots in about the time of one. There a thread takes a whole block, runs

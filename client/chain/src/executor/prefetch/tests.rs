@@ -206,7 +206,7 @@ fn nothing_is_done_while_the_store_is_fast() {
     begin(&mut prefetcher, 1, &[5]);
     prefetcher.executed(10_000, || 30_000);
     assert!(!prefetcher.has_room());
-    // A block that was started is taken all the same.
+    // A block that was started is taken nevertheless.
     prefetcher.take(&hash(1));
     assert_eq!(prefetcher.blocks_ahead(), 0);
 

@@ -37,7 +37,7 @@ impl Sandbox {
         overrides: &StateOverride,
     ) -> Result<(), OverrideError> {
         let precompiles = EthPrecompiles::new(spec).precompiles;
-        // The order is fixed, so that the same request always has the same effect.
+        // The order is fixed, so that equal requests have equal effects.
         let mut entries: Vec<_> = overrides.iter().collect();
         entries.sort_unstable_by_key(|(address, _)| **address);
         for (address, account) in &entries {

@@ -10,7 +10,7 @@ use crate::{ArchiveExporter, ArchiveFormat, BlockReader, Format, e2store::BLOCKS
 
 #[test]
 fn a_file_is_told_from_era1_by_its_records() {
-    // The format is found for a file of one block, whichever optional records it has.
+    // The format is found for a file of one block, with and without each optional record.
     for merge in [0, 1] {
         let file = file_of(&chain(1, merge), &[]);
         for left_out in [&[][..], &[RECEIPTS], &[RECEIPTS, TOTAL_DIFFICULTY, ACCUMULATOR]] {

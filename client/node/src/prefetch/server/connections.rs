@@ -52,7 +52,7 @@ pub(super) fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
             if let Err(error) = serve(&shared, &stream, (peer, number), GREETING) {
                 tracing::debug!("the connection of {peer} is closed: {error}");
             }
-            // The shutdown ends the thread that sends, whatever it waits for.
+            // The shutdown ends the thread that sends, also while it waits.
             let _ = stream.shutdown(Shutdown::Both);
         };
         match Worker::start("prefetcher", work) {

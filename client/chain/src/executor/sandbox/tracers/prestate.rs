@@ -96,7 +96,7 @@ impl Prestate {
         self.touched.entry(address).or_default();
     }
 
-    /// Adds the accounts that every transaction touches, whatever its code does.
+    /// Adds the accounts that every transaction touches before any code runs.
     fn touch_outline(&mut self, ending: &Ending<'_>) -> Result<(), InternalError> {
         let tx = ending.tx;
         self.touch(tx.caller);
