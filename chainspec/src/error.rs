@@ -53,7 +53,7 @@ pub enum ChainSpecError {
         /// Description of a right value.
         expected: &'static str,
     },
-    /// A field whose value is not allowed.
+    /// A field with a value that is not allowed.
     #[error("genesis {file}: the field {field} is {found}, expected {expected}")]
     Field {
         /// Name of the file, or the name given to the genesis.

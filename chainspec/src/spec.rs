@@ -157,7 +157,7 @@ impl ChainSpec {
     }
 
     /// Returns the accounts of the genesis state in ascending order of address, each with balance, nonce, code and
-    /// storage. Slots whose value is zero are left out; an empty account is not, because the trie has it.
+    /// storage. Slots with the value zero are left out; an empty account is not, because the trie has it.
     pub fn genesis_accounts(&self) -> GenesisAccounts<'_> {
         self.allocation.accounts()
     }
@@ -206,7 +206,7 @@ impl ChainSpec {
         Some(self.blob_params(header.timestamp)?.calc_blob_fee(header.excess_blob_gas?))
     }
 
-    /// Returns the contract whose logs are deposits to the beacon chain (EIP-6110); `None` if the chain has none.
+    /// Returns the contract that logs deposits to the beacon chain (EIP-6110); `None` if the chain has none.
     pub const fn deposit_contract(&self) -> Option<Address> {
         self.deposit_contract
     }

@@ -1,5 +1,5 @@
 //! Tests with real chains: the genesis state of each file has the hash that the blocks beside it build on, and the
-//! built-in genesis states equal those of other clients. A test whose fixtures are absent prints so and ends.
+//! built-in genesis states equal those of other clients. A test without its fixtures prints so and ends.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -40,7 +40,7 @@ pub(super) fn state_root(
 /// Hashed key of each leaf and its place in the buffer, in the order of the keys.
 type Index = [(B256, Range<usize>)];
 
-/// Returns the root of a trie whose sixteen subtries, one for each first nibble, are hashed on several threads.
+/// Returns the root of a trie. Its sixteen subtries, one for each first nibble, are hashed on several threads.
 fn root_in_parallel(index: &Index, leaves: &[u8]) -> B256 {
     let subtries: Vec<&Index> = index.chunk_by(|(a, _), (b, _)| a[0] >> 4 == b[0] >> 4).collect();
     if subtries.len() < 2 {

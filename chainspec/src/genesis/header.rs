@@ -13,7 +13,7 @@ use alloy_primitives::{B64, B256, Bloom};
 use super::Flaw;
 use crate::Forks;
 
-/// Gas limit of a genesis whose limit is zero, as in geth.
+/// Gas limit of a genesis with the limit zero, as in geth.
 const DEFAULT_GAS_LIMIT: u64 = 4_712_388;
 
 /// Returns the header of block 0 as geth derives it: a fork that is active at genesis adds its fields, with the value

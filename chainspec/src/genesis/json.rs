@@ -27,7 +27,7 @@ impl fmt::Display for FieldPath<'_> {
     }
 }
 
-/// A value of a JSON document whose syntax is known to be right.
+/// A value of a JSON document with a syntax that is known to be right.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value<'a, 'p> {
     text: &'a str,

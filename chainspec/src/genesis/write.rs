@@ -40,7 +40,7 @@ pub struct GenesisPlan {
     pub base_fee: u64,
     /// Extra data of the genesis block, at most 32 bytes.
     pub extra_data: Bytes,
-    /// Address of the contract whose logs are deposits (EIP-6110); it must be one of the accounts.
+    /// Address of the contract that logs deposits (EIP-6110); it must be one of the accounts.
     pub deposit_contract: Option<Address>,
 }
 

@@ -35,7 +35,7 @@ pub struct Candidate {
     pub(super) senders: OnceLock<Result<Vec<Address>, SenderError>>,
     /// The recovery of the senders, if it has begun.
     pub recovery: Option<Recovery>,
-    /// Accounts whose code the transactions may set (EIP-7702), as a hint; not set as long as they are not recovered.
+    /// Accounts that the transactions may give code to (EIP-7702), as a hint; not set as long as they are not recovered.
     pub(super) authorities: OnceLock<Vec<Address>>,
     /// Accounts and slots that an execution ahead of the block has touched, as a hint.
     pub accesses: Vec<Access>,
@@ -143,7 +143,7 @@ impl Candidate {
     ///
     /// # Errors
     ///
-    /// Fails with the first transaction whose signature belongs to no public key.
+    /// Fails with the first transaction that has a signature of no public key.
     pub fn senders(&self) -> Result<&[Address], &SenderError> {
         let known = match self.senders.get() {
             Some(known) => known,
@@ -196,7 +196,7 @@ impl Candidate {
         }
     }
 
-    /// Returns the accounts whose code the transactions may set. If they are not recovered yet, they are now, if `wait`
+    /// Returns the accounts that the transactions may give code to. If they are not recovered yet, they are now, if `wait`
     /// says so; otherwise the result is empty.
     pub(super) fn authorities(&self, wait: bool) -> &[Address] {
         match self.authorities.get() {
@@ -271,7 +271,7 @@ pub struct BlockStats {
     pub by_list: bool,
     /// Whether the receipts root was compared.
     pub receipts_checked: bool,
-    /// Number of the oldest block whose hash the block asked for, if it asked for any.
+    /// Number of the oldest block of which the block asked for the hash, if it asked for any.
     pub oldest_hash: Option<u64>,
     /// Reads and writes that the block requested from the layer.
     pub session: SessionCounters,

@@ -29,7 +29,7 @@ pub enum ChainError {
         /// Name of the requested chain.
         name: String,
     },
-    /// A genesis allocation whose state root is not that of its header.
+    /// A genesis allocation with another state root than its header.
     #[error(
         "the genesis allocation of {name} makes state root {found}, its header says {expected}: the genesis file is inconsistent; get it again, or correct its accounts or its state root"
     )]
@@ -49,7 +49,7 @@ pub enum ChainError {
         /// Name of the chain.
         name: String,
     },
-    /// A store whose state is not that of the head.
+    /// A store with another state than that of the head.
     #[error(
         "the state has root {found}, block {number} at the head says {expected}: block {number} is invalid and was imported without its root being compared (`--verify none`), or the store is damaged; import again into an empty --datadir with `--verify full`, which names an invalid block"
     )]
@@ -118,7 +118,7 @@ pub enum ChainError {
         /// Number of the lowest block that can be reached.
         lowest: u64,
     },
-    /// An earlier block whose state takes longer to restore than the deadline allows.
+    /// An earlier block with a state that takes longer to restore than the deadline allows.
     #[error(
         "going back from block {head} to block {asked} takes longer than a request may: block {reached} was reached; ask for a later block, or start the node with a larger --rpc.evmtimeout"
     )]
@@ -160,7 +160,7 @@ pub enum ChainError {
         /// Number of the former head.
         head: u64,
     },
-    /// A group of blocks whose common root is wrong although the root of each block is right.
+    /// A group of blocks with a wrong common root, although the root of each block is right.
     #[error(
         "the state root up to block {last}, computed for several blocks at once, was {root}, but each of them by itself leads to the root in its header; this is an error of polytrie, please report it (with --verify full the import goes on)"
     )]
@@ -180,7 +180,7 @@ pub enum ChainError {
     },
 }
 
-/// The result of a call after whose error the chain cannot go on.
+/// The result of a call. After an error of it the chain cannot go on.
 pub type Result<T, E = ChainError> = std::result::Result<T, E>;
 
 impl From<KvError> for ChainError {
@@ -233,7 +233,7 @@ pub enum InvalidReason {
     /// A failure of the execution that the block causes.
     #[error(transparent)]
     Execution(#[from] BlockInvalid),
-    /// A transaction whose sender cannot be recovered.
+    /// A transaction from which no sender can be recovered.
     #[error(transparent)]
     Sender(#[from] SenderError),
     /// RLP that does not decode.
@@ -254,7 +254,7 @@ pub enum InvalidReason {
         "the file holds another {field} for the receipt of transaction {index} than its execution gives: {found}, {expected} was expected"
     )]
     FileReceipt {
-        /// Index of the first transaction whose receipt differs.
+        /// Index of the first transaction with another receipt.
         index: usize,
         /// Name of the first field that differs.
         field: String,

@@ -145,7 +145,7 @@ impl Candidate {
     }
 }
 
-/// Receipts of an executed block, whose root another thread may compute meanwhile.
+/// Receipts of an executed block. Another thread may compute their root meanwhile.
 #[derive(Debug)]
 pub(super) struct LateRoot {
     receipts: Arc<Vec<ReceiptEnvelope>>,

@@ -21,7 +21,7 @@ pub(super) fn end(db: &ChainDb) -> Result<()> {
     Ok(db.store().flush()?)
 }
 
-/// Removes the rows of a chain whose head's row [`end`] has removed.
+/// Removes the rows of a chain after [`end`] has removed the row of its head.
 pub(super) fn clear(db: &ChainDb) -> Result<()> {
     let mut batch = Batch::new();
     for table in tables::of_blocks() {
@@ -36,7 +36,7 @@ pub(super) fn write(spec: &ChainSpec, db: &ChainDb, layer: &dyn StateLayer) -> R
     put(spec, db, &load_genesis_state(spec, db.store(), layer)?)
 }
 
-/// Writes the genesis block, whose state has this commitment. Returns the head.
+/// Writes the genesis block. Its state has this commitment. Returns the head.
 pub(super) fn put(spec: &ChainSpec, db: &ChainDb, commitment: &Commitment) -> Result<Head> {
     let header = spec.genesis_header();
     if let Some(found) = commitment.as_state_root()

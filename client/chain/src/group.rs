@@ -68,7 +68,7 @@ impl Chain {
                 || candidate.block.body.transactions.is_empty())
     }
 
-    /// Executes a block, whose header and body are checked, as the next one of the group.
+    /// Executes a block with checked header and body as the next one of the group.
     pub(super) fn extend_group(
         &mut self,
         rules: &Rules<'_>,

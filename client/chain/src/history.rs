@@ -69,7 +69,7 @@ struct Cache<T> {
 struct Outline(Box<[u64]>);
 
 impl StateHistory {
-    /// Returns the history of the chain whose state is in `layer`.
+    /// Returns the history of the chain with its state in `layer`.
     pub fn new(layer: Arc<dyn StateLayer>) -> Arc<Self> {
         let (records, outlines) = (Cache::new(RECORDS), Cache::new(OUTLINES));
         Arc::new(Self { layer, records: Mutex::new(records), outlines: Mutex::new(outlines) })
@@ -207,7 +207,7 @@ fn word_of_account(account: &B256) -> u64 {
     word(account, 0)
 }
 
-/// Returns the word of an account some of whose slots are not in the record: they were zero, or are stored elsewhere.
+/// Returns the word of an account with some slots that are not in the record: they were zero, or are stored elsewhere.
 fn word_of_all_slots(account: &B256) -> u64 {
     word(account, 1)
 }

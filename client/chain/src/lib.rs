@@ -251,7 +251,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Opens a chain whose layer holds a part of the state at `start`: the accounts and slots that some blocks on top
+    /// Opens a chain on a layer that holds a part of the state at `start`: the accounts and slots that some blocks on top
     /// of it touch. No root is compared, and the rules about the first header are checked only if `knows_parent`.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The roots of a block's receipts and transactions, whose leaves are hashed together.
+//! The roots of a block's receipts and transactions. The leaves are hashed together.
 
 use alloy_consensus::{
     ReceiptEnvelope,

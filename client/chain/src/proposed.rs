@@ -165,7 +165,7 @@ impl Chain {
         Ok(fork)
     }
 
-    /// Returns a fork of the layer at the head, whose changes never reach the chain.
+    /// Returns a fork of the layer at the head. Its changes never reach the chain.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Number of blocks whose hashes BLOCKHASH returns.
+/// Number of blocks of which BLOCKHASH returns the hashes.
 pub(super) const BLOCK_HASHES: usize = 256;
 
 /// Hashes of the blocks up to a head, for BLOCKHASH; the last of them come from memory.
@@ -33,7 +33,7 @@ impl<'a> AncestorHashes<'a> {
         Self { head: head.number(), recent, db, oldest: AtomicU64::new(u64::MAX) }
     }
 
-    /// Returns the number of the oldest block whose hash was asked for, if any was.
+    /// Returns the number of the oldest block of which the hash was asked for, if any was.
     pub(super) fn oldest(&self) -> Option<u64> {
         Some(self.oldest.load(Relaxed)).filter(|number| *number < u64::MAX)
     }

@@ -22,7 +22,7 @@ use rayon::prelude::*;
 /// Number of blocks from one stored row of signers to the next.
 const INTERVAL: u64 = 128;
 
-/// Number of branches whose signers are in memory, so that a block on any of them needs no walk through headers.
+/// Number of branches with signers in memory, so that a block on any of them needs no walk through headers.
 const BRANCHES: usize = 8;
 
 /// Signers after the latest blocks, each the last block of its branch.
@@ -47,7 +47,7 @@ impl RecentSigners {
 }
 
 impl Chain {
-    /// Checks the signer of a block whose header is right otherwise, and counts its vote. Does nothing if the block is
+    /// Checks the signer of a block with a header that is right otherwise, and counts its vote. Does nothing if the block is
     /// not one of Clique.
     pub(super) fn follow_signers(
         &mut self,

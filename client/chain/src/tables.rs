@@ -28,7 +28,7 @@ pub(super) const BY_HAND: Table = Table::new(49, "StateByHand", 32);
 /// Block number → the signers of Clique after the block, for some blocks of the chain (see `signers.rs`).
 pub(super) const SIGNERS: Table = Table::new(90, "CliqueSigners", 8);
 
-/// Key in [`META`] of the hash of the last block whose transactions are indexed.
+/// Key in [`META`] of the hash of the last block with indexed transactions.
 pub(super) const INDEXED_KEY: &[u8] = b"indexed";
 /// Key of the head's row.
 pub(super) const HEAD_KEY: &[u8] = b"head";

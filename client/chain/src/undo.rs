@@ -24,7 +24,7 @@ impl UndoReach {
         Ok(Self { first: first_undo(db.store(), head)?, floor: None })
     }
 
-    /// Returns the first block whose record is needed once `number` is the head.
+    /// Returns the first block of which the record is needed once `number` is the head.
     fn needed(&self, number: u64, undo_blocks: u64) -> u64 {
         let first = number.saturating_add(1).saturating_sub(undo_blocks);
         self.floor.map_or(first, |floor| first.min(floor.saturating_add(1)))
@@ -53,7 +53,7 @@ impl DurableHead {
         Ok(Self { number, later: VecDeque::from([(written, head)]) })
     }
 
-    /// Updates the state after a write whose head has the number `head`. Returns the number of the durable block. A
+    /// Updates the state after a write with the head number `head`. Returns the number of the durable block. A
     /// block that was taken back does not count as durable, even if a crash would bring it back.
     fn after(&mut self, Progress { written, durable }: Progress, head: u64) -> u64 {
         if self.later.back().map_or(self.number, |(_, number)| *number) > head {

@@ -35,7 +35,7 @@ pub(super) struct WaitingBlock {
     receipts: Vec<ReceiptEnvelope>,
     outcome: Box<dyn PendingOutcome>,
     pub(super) writes: Arc<WriteSet>,
-    /// Number of the oldest block whose hash the block asked for.
+    /// Number of the oldest block of which the block asked for the hash.
     oldest_hash: Option<u64>,
 }
 
@@ -96,7 +96,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Writes blocks whose root is known. Waits for the oldest ones while more blocks wait than the layer's depth.
+    /// Writes blocks with a known root. Waits for the oldest ones while more blocks wait than the layer's depth.
     pub(super) fn settle_some(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
         let depth = self.layer.depth();
         while self.waiting.len() > depth

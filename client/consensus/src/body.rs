@@ -93,7 +93,7 @@ fn check_transactions(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<()
 ///
 /// # Errors
 ///
-/// Fails with the first part of the body whose root or hash is not the header's.
+/// Fails with the first part of the body that has another root or hash than in the header.
 pub fn check_body_roots(block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
     check_roots(block, proofs::calculate_transaction_root(&block.body.transactions))
 }

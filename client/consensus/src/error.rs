@@ -229,7 +229,7 @@ pub enum ConsensusError {
         /// Number of withdrawals in the body.
         found: usize,
     },
-    /// A block whose encoding is too long (EIP-7934).
+    /// A block with an encoding that is too long (EIP-7934).
     #[error("the block's encoding has {found} bytes, expected at most {max}")]
     BlockTooLarge {
         /// Length of the block's RLP, in bytes.
@@ -363,7 +363,7 @@ pub enum OmmerError {
         /// Number of generations before the block among which the parent must be.
         generations: usize,
     },
-    /// An ommer whose header breaks a rule about its parent.
+    /// An ommer with a header that breaks a rule about its parent.
     #[error(transparent)]
     Header(#[from] ConsensusError),
 }
@@ -396,7 +396,7 @@ pub enum TransactionError {
         /// Chain id in the transaction.
         found: u64,
     },
-    /// A signature whose `r` or `s` is zero, or not below the order of secp256k1.
+    /// A signature with an `r` or `s` that is zero, or not below the order of secp256k1.
     #[error(
         "its signature's {part} is {found:#x}, expected a value above 0 and below the order of secp256k1"
     )]
@@ -406,7 +406,7 @@ pub enum TransactionError {
         /// Number in the signature.
         found: U256,
     },
-    /// A signature whose `s` is in the upper half of its range (EIP-2).
+    /// A signature with an `s` in the upper half of its range (EIP-2).
     #[error(
         "its signature's s is {found:#x}, expected at most half the order of secp256k1 since the Homestead fork"
     )]

@@ -13,7 +13,7 @@ use polytrie_chainspec::Rules;
 /// Extra data of the first blocks of the DAO fork.
 const DAO_EXTRA_DATA: &[u8] = b"dao-hard-fork";
 
-/// Number of blocks from the DAO fork on whose extra data is prescribed.
+/// Number of blocks from the DAO fork on with prescribed extra data.
 const DAO_EXTRA_DATA_RANGE: u64 = 10;
 
 /// Checks a header against its parent, by every rule that needs only these two.

@@ -1,4 +1,4 @@
-//! Transactions of impersonated accounts, whose keys are not known.
+//! Transactions of impersonated accounts. Their keys are not known.
 //!
 //! A user of a development node may act as any account. Such a transaction has a signature that no key makes: `r` is
 //! the sender, `s` is zero. So the sender follows from the block alone, also after a restart. Any other client

@@ -44,7 +44,7 @@ pub struct RecentAncestors {
 }
 
 impl RecentAncestors {
-    /// Returns an empty list, as of a block whose ancestors are not known.
+    /// Returns an empty list, as of a block with unknown ancestors.
     #[must_use]
     pub const fn new() -> Self {
         Self { blocks: VecDeque::new() }

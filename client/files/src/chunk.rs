@@ -16,7 +16,7 @@ const CHUNK: usize = 1 << 20;
 /// piece, not a copy.
 pub(super) struct ChunkReader {
     input: Box<dyn Read + Send>,
-    /// Buffer whose first `filled` bytes are data; later bytes are room for the next read.
+    /// Buffer: the first `filled` bytes are data, later bytes are room for the next read.
     buffer: BytesMut,
     filled: usize,
     /// Size of the next read, in bytes.

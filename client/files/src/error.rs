@@ -148,7 +148,7 @@ pub enum BlockFileErrorKind {
         /// Name of the other file.
         second: String,
     },
-    /// A directory with a file whose name does not contain an epoch.
+    /// A directory with a file that has no epoch in its name.
     #[error(
         "the name of {name} in this directory is not of the form NETWORK-EPOCH-ROOT.era1 or NETWORK-EPOCH-HASH.ere (or \
          -PROFILE.ere), so the order of the files is unknown; name the files one by one in their order"
@@ -251,7 +251,7 @@ pub enum BlockFileErrorKind {
         /// First byte there.
         found: u8,
     },
-    /// A list whose length is not in its shortest form.
+    /// A list with a length that is not in its shortest form.
     #[error(
         "the RLP length of {place} is not in its shortest form, which Ethereum requires; the file is \
          damaged or not a file of blocks, get it again"

@@ -39,7 +39,7 @@ enum Writer {
 }
 
 impl ArchiveExporter {
-    /// Starts an export whose first block is `start`. The directory must exist before the first block is pushed.
+    /// Starts an export at the block `start`. The directory must exist before the first block is pushed.
     ///
     /// # Errors
     ///

@@ -99,7 +99,7 @@ impl Hooks {
 pub struct Stateless {
     /// Name of the layer.
     pub name: &'static str,
-    /// Function that makes a layer in memory whose whole state is that of a complete witness.
+    /// Function that makes a layer in memory with the state of a complete witness.
     pub on_witness: fn(&Witness) -> Result<Arc<dyn StateLayer>>,
 }
 

@@ -177,7 +177,7 @@ impl LayerOptions {
         self
     }
 
-    /// Returns these options for a store without blocks, whose rows do not depend on how blocks are counted.
+    /// Returns these options for a store without blocks. Its rows do not depend on how blocks are counted.
     #[must_use]
     #[cfg_attr(not(feature = "lmpt"), expect(unused_mut, reason = "no layer counts blocks"))]
     pub fn before_blocks(mut self) -> Self {

@@ -30,7 +30,7 @@ impl From<Store> for Place {
 }
 
 impl Place {
-    /// Returns the place of a layer whose engine's files are in `engine_dir`.
+    /// Returns the place of a layer on an engine with its files in `engine_dir`.
     pub fn on_disk(store: Store, engine_dir: &Path, layer: &str) -> Self {
         // An engine in memory has no directory.
         let files = (store.engine_name() != MemoryEngine::NAME).then(|| engine_dir.join(layer));

@@ -25,7 +25,7 @@ const LATER_FIELDS: [(&str, u8); 5] = [
     ("slotNumber", 4),
 ];
 
-/// Error code of a call whose parameters have another shape than its method takes.
+/// Error code of a call with parameters of another shape than its method takes.
 pub const INVALID_PARAMS: i32 = -32602;
 /// Error code of a method that is not for the fork of the payload.
 pub const UNSUPPORTED_FORK: i32 = -38005;
@@ -71,7 +71,7 @@ pub struct PayloadBlock {
 }
 
 impl PayloadBlock {
-    /// Returns the block as a candidate, whose senders may still be recovered while it is executed.
+    /// Returns the block as a candidate. Its senders may still be recovered while it is executed.
     pub fn prepare(self, spec: &ChainSpec) -> Candidate {
         let Self { hash, block, rlp, access_list, recovery } = self;
         let mut candidate = Candidate::of_payload(spec, hash, block, rlp);
@@ -263,7 +263,7 @@ mod tests {
         ChainSpec::with_forks("test", 1, forks, alloy_consensus::Header::default(), [])
     }
 
-    /// Returns the result of a payload with these transactions, whose hash is that of its block.
+    /// Returns the result of a payload with these transactions and the hash of its block.
     fn made(transactions: &[Vec<u8>]) -> Result<PayloadBlock, PayloadError> {
         let spec = spec();
         let (word, address) = (B256::ZERO, Address::ZERO);

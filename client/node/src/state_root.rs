@@ -31,7 +31,7 @@ impl RootBuilder {
     }
 }
 
-/// A trie whose leaves must come in order. The order is checked, because the builder panics if it is wrong, and a
+/// A trie of leaves that must come in order. The order is checked, because the builder panics if it is wrong, and a
 /// damaged store may have a wrong order.
 #[derive(Debug, Default)]
 struct Ordered {

@@ -7,10 +7,10 @@ use crate::{
 use ark_bn254::G1Affine;
 use ark_ec::{AffineRepr, CurveGroup};
 
-/// The bit of a term whose point is subtracted.
+/// The bit of a term with a point that is subtracted.
 const NEGATIVE: u32 = 1 << 31;
 
-/// A batch of version increments in any number of vectors, whose new commitments are computed together.
+/// A batch of version increments in any number of vectors. Their new commitments are computed together.
 #[derive(Debug)]
 pub struct Counting<'a> {
     setup: &'a Setup,

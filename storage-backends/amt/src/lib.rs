@@ -1,4 +1,4 @@
-//! AMT: a vector commitment whose proofs can be maintained for all positions at once.
+//! AMT: a vector commitment with proofs that can be maintained for all positions at once.
 //!
 //! A vector of `2^height` entries, each of six 40-bit version numbers, is one point of BN254's G1: the KZG
 //! commitment to the polynomial that takes the entries as its values on the roots of unity. Counting a version

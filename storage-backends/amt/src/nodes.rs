@@ -22,7 +22,7 @@ pub enum Direction {
     Back,
 }
 
-/// A batch of version steps in any number of nodes, whose new values are computed together.
+/// A batch of version steps in any number of nodes. Their new values are computed together.
 #[derive(Debug)]
 pub struct NodeCounting<'a> {
     setup: &'a Setup,

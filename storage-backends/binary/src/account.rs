@@ -24,7 +24,7 @@ pub(crate) enum LeafChange {
     KeepCodeSize(B256),
 }
 
-/// Returns the basic data of an account whose code has this size in bytes.
+/// Returns the basic data of an account with code of this size in bytes.
 pub(crate) fn basic_data(account: &Account, code_size: u32) -> B256 {
     let mut leaf = B256::ZERO;
     leaf[4..8].copy_from_slice(&code_size.to_be_bytes());

@@ -13,7 +13,7 @@ use polytrie_kv::{KeyRange, Read, Snapshot};
 use polytrie_state::{Account, CheckReport, PREIMAGE_TABLE, Result, corrupt, count_rows, each_row};
 use std::ops::ControlFlow;
 
-/// Number of slots of one account whose leaves are looked up together.
+/// Number of slots of one account that are looked up together.
 const SLOTS_AT_ONCE: usize = 50_000;
 
 /// Checks the rows of a snapshot: each stem that the root leads to must have the right hash, and each account, slot

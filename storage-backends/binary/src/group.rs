@@ -1,6 +1,6 @@
 //! Groups: the nodes of several levels in one row.
 //!
-//! A group begins at every inner node whose depth is a multiple of the group depth, and at the root. Its row holds
+//! A group begins at every inner node at a depth that is a multiple of the group depth, and at the root. Its row holds
 //! the nodes at its lower edge; the hashes of the nodes between are computed from those.
 //!
 //! ```text

@@ -12,7 +12,7 @@ use polytrie_kv::Read;
 use polytrie_state::{Result, corrupt};
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-/// Most paths whose groups are read together, because all of one level are in memory then: some 20 MB with 5 levels a group.
+/// Most paths for which groups are read together, because all of one level are in memory then: some 20 MB with 5 levels a group.
 const PATHS: usize = 4_096;
 
 /// The tree in the rows of a store or a snapshot.

@@ -21,7 +21,7 @@ pub enum Fault {
     Panic,
 }
 
-/// An engine whose writes take a few milliseconds, so that other threads can act while one runs.
+/// An engine with writes that take a few milliseconds, so that other threads can act while one runs.
 #[derive(Debug)]
 pub struct SlowEngine(pub Arc<dyn Engine>);
 
@@ -92,7 +92,7 @@ impl Read for BeforeReads<Box<dyn View>> {
     }
 }
 
-/// An engine whose rows the store caches, up to this many bytes.
+/// An engine with rows that the store caches, up to this many bytes.
 #[derive(Debug)]
 pub struct KeepsRows<T>(pub T, pub usize);
 

@@ -77,7 +77,7 @@ struct Parts {
     next: u64,
     /// Number of parts that have rows in each table.
     sharing: [usize; TABLES.len()],
-    /// Numbers of dropped parts whose rows are still in the store, with their tables.
+    /// Numbers of dropped parts with rows that are still in the store, with their tables.
     dropped: Vec<(u64, usize)>,
 }
 

@@ -36,7 +36,7 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Panicked::of(&*panic))
 }
 
-/// A thread whose panics are logged. Dropping this waits until the thread has ended.
+/// A thread that logs its panics. Dropping this waits until the thread has ended.
 #[derive(Debug)]
 pub struct Worker(Option<JoinHandle<()>>);
 

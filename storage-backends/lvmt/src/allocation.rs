@@ -22,7 +22,7 @@ pub(crate) const KEY_SLOTS: usize = SLOTS - 1;
 /// Number of entries up to which one thread reads all of them.
 const TOGETHER: usize = 256;
 
-/// The entries whose slots a block gives out.
+/// The entries with slots that a block gives out.
 pub(crate) struct Allocator<'a> {
     store: &'a dyn Read,
     height: u8,

@@ -60,7 +60,7 @@ struct Scrub<'a> {
     sums: Sums,
     /// The chunk of tuples that was read last.
     leaves: Option<((u64, u32), Chunk)>,
-    /// Number of records whose slot is the one that their entry names.
+    /// Number of records in the slot that their entry names.
     named: u64,
 }
 

@@ -149,7 +149,7 @@ mod tests {
     };
     use alloy_primitives::B256;
 
-    /// Number of tuples of an epoch whose last chunk is not full.
+    /// Number of tuples of an epoch with a last chunk that is not full.
     const TUPLES: u32 = 4_000_000;
 
     fn record(epoch: u64, leaf: u32) -> Vec<u8> {

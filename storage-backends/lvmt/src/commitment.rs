@@ -39,7 +39,7 @@ impl Body {
         Commitment::own(keccak256(&body), Bytes::from(body))
     }
 
-    /// Decodes a commitment whose digest is trusted.
+    /// Decodes a commitment with a trusted digest.
     pub(crate) fn read(commitment: &Commitment) -> Result<Self, ProofError> {
         let body = commitment.body();
         if keccak256(body) != commitment.digest() {

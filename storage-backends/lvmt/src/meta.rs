@@ -12,7 +12,7 @@ pub(crate) struct Meta {
     pub(crate) setup: B256,
     /// Number of epochs.
     pub(crate) epochs: u64,
-    /// The share of the keys whose witnesses are kept.
+    /// The share of the keys with kept witnesses.
     pub(crate) share: Option<Share>,
 }
 

@@ -26,7 +26,7 @@ pub enum Proofs {
 }
 
 impl Proofs {
-    /// Returns the share of the keys whose witnesses are kept.
+    /// Returns the share of the keys with kept witnesses.
     pub(crate) fn share(self) -> Option<Share> {
         match self {
             Self::None | Self::OnRequest => None,

@@ -129,7 +129,7 @@ impl KeyRecord {
     }
 }
 
-/// A record whose value is borrowed from its row.
+/// A record with a value that is borrowed from its row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordRef<'a> {
     pub(crate) place: Place,

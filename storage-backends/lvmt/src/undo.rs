@@ -32,7 +32,7 @@ const WIPED: u8 = 1;
 pub(crate) struct Remarks<'a> {
     /// Accounts of which only slots changed, by hash, with the rows of their records.
     pub(crate) kept: Vec<(B256, &'a [u8])>,
-    /// The accounts whose storage was wiped.
+    /// The accounts with wiped storage.
     pub(crate) wiped: Vec<B256>,
 }
 

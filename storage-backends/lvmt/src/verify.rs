@@ -95,7 +95,7 @@ pub struct Proven {
     pub insecure: bool,
 }
 
-/// Checks a proof of this layer against a commitment whose digest is trusted.
+/// Checks a proof of this layer against a commitment with a trusted digest.
 ///
 /// # Errors
 ///
@@ -229,7 +229,7 @@ fn claims(verified: &mut Verified<'_>, proof: &LvmtProof) -> Result<Proven> {
     Ok(Proven { state: proven, setup: proof.setup, insecure: proof.insecure })
 }
 
-/// A witness whose tuples lead to the commitment. The openings are still to be verified.
+/// A witness with tuples that lead to the commitment. The openings are still to be verified.
 struct Verified<'a> {
     key: &'a VerifyingKey,
     body: &'a Body,

@@ -27,7 +27,7 @@ const MOST_LAG: u64 = EVERY * 12;
 /// Number of changes after which each shard has written a checkpoint, however many keys they change.
 pub(crate) const CYCLE: u64 = EVERY * SHARD_COUNT as u64 + MOST_LAG;
 
-/// Returns the shard whose checkpoint is started after the change `seq`; `None` if none is.
+/// Returns the shard that starts a checkpoint after the change `seq`; `None` if none does.
 pub(crate) const fn due_after(seq: u64) -> Option<usize> {
     if seq.is_multiple_of(EVERY) { Some((seq / EVERY % SHARD_COUNT as u64) as usize) } else { None }
 }
@@ -91,7 +91,7 @@ impl Size {
     }
 }
 
-/// A checkpoint whose rows are in the batch of a block that is finished.
+/// A checkpoint with its rows in the batch of a finished block.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) shard: usize,

@@ -11,7 +11,7 @@ use polytrie_state::{Access, Account, Result, StateReader, hash_address, hash_sl
 use polytrie_trie::cow::Entry;
 use std::sync::Arc;
 
-/// Number of keys whose nodes are read together: what they add to a full cache is small beside it.
+/// Number of keys for which nodes are read together: what they add to a full cache is small beside it.
 const PORTION: usize = 1_024;
 
 #[derive(Debug)]

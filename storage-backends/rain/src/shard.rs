@@ -15,7 +15,7 @@ pub(crate) struct Lost {
     pub(crate) accounts: Vec<Nibbles>,
     /// Paths where the storage tries of accounts may have a row no more, with the hash of each account.
     pub(crate) storages: Vec<(B256, Vec<Nibbles>)>,
-    /// Hashes of accounts whose slots were all removed at once.
+    /// Hashes of accounts that lost all slots at once.
     pub(crate) wiped: Vec<B256>,
 }
 

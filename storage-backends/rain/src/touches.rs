@@ -143,7 +143,7 @@ pub(crate) struct Noted<'a> {
 }
 
 impl<'a> Noted<'a> {
-    /// Wraps rows whose reads are not counted.
+    /// Wraps rows. Their reads are not counted.
     pub(crate) const fn plain(rows: &'a dyn Read) -> Self {
         Self { rows, touches: None }
     }

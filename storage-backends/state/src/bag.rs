@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 /// A node as it is stored, with its place. The node above it has its hash, which tells whether it is the right one.
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct BagNode {
-    /// Hash of the account in whose storage trie it is; empty for the account trie.
+    /// Hash of the account that has it in its storage trie; empty for the account trie.
     pub owner: Bytes,
     /// Its path from the root, a byte a nibble.
     pub path: Bytes,

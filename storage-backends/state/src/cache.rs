@@ -154,7 +154,7 @@ impl BlockCache {
         self.slot_of(address, slot, || hash_slot(slot))
     }
 
-    /// Reads an account or a slot, whose key has this hash.
+    /// Reads an account or a slot by a key with this hash.
     pub(crate) fn read(&mut self, access: Access, hash: B256) -> Result<()> {
         match access.place() {
             (address, None) => self.entry_of(&address, Some(hash), self.timed).map(drop),
@@ -313,7 +313,7 @@ impl BlockCache {
         self.entry_of(address, None, timed)
     }
 
-    /// Does as [`Self::entry`] for an address whose hash may be known.
+    /// Does as [`Self::entry`] for an address with a hash that may be known.
     fn entry_of(
         &mut self,
         address: &Address,

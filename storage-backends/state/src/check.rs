@@ -115,7 +115,7 @@ impl<'a> AccountWalk<'a> {
         Self { report, progress, codes_seen: HashSet::new() }
     }
 
-    /// Visits the next account, whose code must be in `store`. [`CheckReport::check_codes`] checks the code itself.
+    /// Visits the next account. Its code must be in `store`. [`CheckReport::check_codes`] checks the code itself.
     ///
     /// # Errors
     ///

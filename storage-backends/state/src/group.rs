@@ -27,7 +27,7 @@ const SLOT_BYTES: usize = 192;
 
 /// Blocks in progress that end with one commitment.
 ///
-/// For layers whose content is a function of the state alone and whose undo records are plain [`UndoRecord`]s: rows
+/// For layers with content that follows from the state alone, and with plain [`UndoRecord`]s: rows
 /// and records are then the same as if each block had been taken by itself.
 #[derive(Debug)]
 pub struct Group {

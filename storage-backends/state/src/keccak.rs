@@ -37,7 +37,7 @@ impl Inputs {
         self.by_blocks.iter_mut().for_each(Vec::clear);
     }
 
-    /// Adds an input that `encode` writes, whose hash is reported under `tag`.
+    /// Adds an input that `encode` writes. Its hash is reported under `tag`.
     pub fn add(&mut self, tag: u32, encode: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         encode(&mut self.bytes);

@@ -176,7 +176,7 @@ impl Lifecycle {
         Ok(Proposal::new(Arc::clone(self), number, change))
     }
 
-    /// Begins an undo in a layer whose records are plain [`UndoRecord`]s. Returns the writes that it makes, too.
+    /// Begins an undo in a layer with plain [`UndoRecord`]s. Returns the writes that it makes, too.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! Outcomes whose commitment is still being computed.
+//! Outcomes while their commitment is being computed.
 
 use crate::{Outcome, Result};
 use std::fmt::Debug;
 
-/// The outcome of a block whose commitment is still being computed. If it is dropped, neither the block nor those on
+/// The outcome of a block while its commitment is being computed. If it is dropped, neither the block nor those on
 /// top of it happened.
 pub trait PendingOutcome: Debug + Send {
     /// Whether [`Self::resolve`] will return without waiting for a worker thread.

@@ -28,7 +28,7 @@ pub struct Session {
     roots_asked: bool,
 }
 
-/// A finished block whose commitment may still be in computation.
+/// A finished block. Its commitment may still be in computation.
 #[derive(Debug)]
 pub struct FinishedLater {
     /// The commitment, write batch and undo record, once they are computed.

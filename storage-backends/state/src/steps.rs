@@ -31,7 +31,7 @@ impl UndoSteps {
         Self { wiped: VecDeque::new(), from: None, rest: Some(record.to_vec()) }
     }
 
-    /// Replaces the last step's record, for layers whose record must also name the state before.
+    /// Replaces the last step's record, for layers with a record that must also name the state before.
     #[must_use]
     pub fn with_last(mut self, record: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Self {
         self.rest = self.rest.map(record);

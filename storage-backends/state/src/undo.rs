@@ -1,4 +1,4 @@
-//! The undo record shared by layers whose content is a function of the state alone.
+//! The undo record of layers with content that follows from the state alone.
 
 use crate::{
     Account, AccountWrite, Result, SlotWrite, StateLayer, WriteSet, corrupt, layer::SlotVisit,
@@ -10,7 +10,7 @@ use polytrie_kv::{Read, Store};
 use std::ops::ControlFlow;
 
 /// The values that a block overwrote, by hashed key: enough to take it back in a layer that keeps nothing but the
-/// state (flat maps, canonical tries). Layers whose commitment depends on the history have their own records.
+/// state (flat maps, canonical tries). Layers with a commitment that depends on the history have their own records.
 ///
 /// The slots of a wiped account are in the record if they are few, else in separate rows beside it
 /// ([`WIPED_TABLE`](crate::WIPED_TABLE)), so that no record grows with the contracts that a block wipes. Such a

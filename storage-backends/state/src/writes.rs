@@ -154,7 +154,7 @@ impl WriteSet {
         self.accounts.iter().map(|account| (account.hash, slots(account))).collect()
     }
 
-    /// Returns the changes of the accounts whose addresses are known, with code that may be new to the store.
+    /// Returns the changes of the accounts with known addresses, with code that may be new to the store.
     pub fn changes(&self) -> impl Iterator<Item = AccountChange> + '_ {
         let codes = &self.codes;
         self.accounts.iter().filter_map(move |write| {

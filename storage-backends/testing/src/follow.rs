@@ -15,9 +15,9 @@ use tempfile::TempDir;
 /// Number of keys that is larger than the number of changes in any history here.
 pub const ROOMY: usize = 1 << 13;
 
-/// A layer whose files persist.
+/// A layer with files that persist.
 pub trait Kept: LayerFactory + Sized {
-    /// Returns a factory whose files are within a directory.
+    /// Returns a factory with its files within a directory.
     fn in_dir(dir: &Path) -> Self;
 
     /// Returns the same files with room for `keys` changed keys that wait to be committed.
@@ -142,7 +142,7 @@ pub fn go_to(
     Ok(())
 }
 
-/// Two chains whose files do not belong to each other.
+/// Two chains with files that do not belong to each other.
 #[derive(Debug)]
 pub struct Strangers<K> {
     /// The history that the first chain ran.

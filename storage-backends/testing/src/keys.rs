@@ -1,4 +1,4 @@
-//! Addresses and slots whose hashes share a prefix.
+//! Addresses and slots with hashes that share a prefix.
 //!
 //! Layers handle hashes, and the hashes of arbitrary keys are evenly distributed: among a few hundred of them no two
 //! share more than four or five nibbles, and the deep levels of a trie are never reached. The keys here were searched

@@ -2,7 +2,7 @@
 //!
 //! - [`Oracle`]: the state as a sorted map, with the state root computed from all of it, and the same as a layer
 //!   ([`OracleLayer`]). Slow and simple; never for users.
-//! - [`History`]: random blocks, difficult on purpose, over [`keys`] whose hashes share prefixes.
+//! - [`History`]: random blocks, difficult on purpose, over [`keys`] with hashes that share prefixes.
 //! - [`suite`]: the tests that every layer must pass. A layer's `tests/suite.rs` implements [`suite::LayerFactory`] and
 //!   calls [`layer_suite!`].
 //! - [`follow`]: further tests for layers that have files of their own, which commit separately; [`follow_suite!`].

@@ -41,7 +41,7 @@ enum Done<V> {
 }
 
 impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
-    /// Creates a builder of an empty trie whose rows go to `rows`.
+    /// Creates a builder of an empty trie. Its rows go to `rows`.
     pub fn new(rows: S) -> Self {
         Self {
             open: Vec::new(),
@@ -59,7 +59,7 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
         &mut self.rows
     }
 
-    /// Adds a leaf whose key is greater than all before.
+    /// Adds a leaf with a key greater than all before.
     ///
     /// # Panics
     ///

@@ -67,7 +67,7 @@ pub struct AccountLeaf {
 }
 
 impl AccountLeaf {
-    /// Creates the leaf of an account whose storage trie has this root.
+    /// Creates the leaf of an account with a storage trie of this root.
     pub const fn new(account: &Account, storage_root: B256) -> Self {
         let Account { nonce, balance, code_hash } = *account;
         Self { nonce, balance, storage_root, code_hash }

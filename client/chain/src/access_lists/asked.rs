@@ -89,7 +89,7 @@ fn blocks() -> Vec<Vec<Make>> {
     ]
 }
 
-/// Makes the next block of a chain, whose first transaction has this nonce, with its list.
+/// Makes the next block of a chain, with its list. The first transaction has this nonce.
 fn next(chain: &mut Chain, nonce: u64, block: &[Make]) -> (Block<TxEnvelope>, Vec<AccountChanges>) {
     let transactions: Vec<_> = (nonce..).zip(block).map(|(nonce, make)| make(nonce)).collect();
     let built = build_of(chain, &transactions);
@@ -147,7 +147,7 @@ fn code_that_leaves_the_cache_while_a_block_is_read_is_there_when_it_runs() {
     }
 }
 
-/// A layer whose readers begin outside of thread pools only.
+/// A layer with readers that begin outside of thread pools only.
 #[derive(Debug)]
 struct Outside;
 

@@ -30,9 +30,9 @@ use serde_json::json;
 use std::{env, sync::Arc};
 
 const SENDER: Address = address!("0x00000000000000000000000000000000000000aa");
-/// Contract that adds one to the slot whose number is its input.
+/// Contract that adds one to the slot that its input names.
 pub(super) const COUNTER: Address = address!("0x00000000000000000000000000000000000000bb");
-/// Contract that reads the slot whose number is its input.
+/// Contract that reads the slot that its input names.
 pub(super) const READER: Address = address!("0x00000000000000000000000000000000000000cc");
 /// Contract that adds one to a slot, and reverts.
 pub(super) const REVERTER: Address = address!("0x00000000000000000000000000000000000000dd");
@@ -53,7 +53,7 @@ pub(super) fn place(init: &[u8]) -> Address {
     FACTORY.create2(B256::ZERO, keccak256(init))
 }
 
-/// Returns a chain whose blocks are of Amsterdam, or of the fork before.
+/// Returns a chain with blocks of Amsterdam, or of the fork before.
 pub(super) fn spec(is_amsterdam: bool) -> Arc<ChainSpec> {
     let contract = |code: Bytes| json!({ "balance": "0x0", "nonce": "0x1", "code": code });
     let mut genesis = json!({
@@ -94,7 +94,7 @@ pub(super) fn transaction(nonce: u64, to: TxKind, value: u64, input: Bytes) -> T
     TxEnvelope::Legacy(Signed::new_unhashed(tx, Signature::test_signature()))
 }
 
-/// Returns the transactions of a block whose first transaction has this nonce.
+/// Returns the transactions of a block. The first one has this nonce.
 pub(super) fn transactions(nonce: u64) -> Vec<TxEnvelope> {
     let slot = |number: u64| Bytes::from(U256::from(number).to_be_bytes_vec());
     let calls = [

@@ -19,7 +19,7 @@ pub struct BlockToExecute<'a> {
     pub transactions: &'a [TxEnvelope],
     /// Sender of each transaction, in the same order.
     pub senders: Senders<'a>,
-    /// Known accounts whose code transactions may set (EIP-7702): a hint.
+    /// Known accounts that transactions may give code to (EIP-7702): a hint.
     pub authorities: &'a [Address],
     /// Other accounts and slots that are expected to be touched: a hint.
     pub accesses: &'a [Access],

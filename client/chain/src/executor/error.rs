@@ -24,7 +24,7 @@ pub enum ExecuteError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BlockInvalid {
-    /// A transaction whose sender cannot be recovered.
+    /// A transaction from which no sender can be recovered.
     #[error(transparent)]
     Sender(#[from] SenderError),
     /// A transaction that cannot be included at its place.
@@ -37,7 +37,7 @@ pub enum BlockInvalid {
         /// Reason of the EVM.
         reason: String,
     },
-    /// A transaction whose gas limit is above the gas that the block has left.
+    /// A transaction with a gas limit above the gas that the block has left.
     #[error(
         "transaction {index} ({hash}) has the gas limit {gas_limit}, but only {available} gas is \
          left in the block"
@@ -71,7 +71,7 @@ pub enum BlockInvalid {
         /// Number of the block.
         number: u64,
     },
-    /// A header whose signer, the receiver of the fees, cannot be recovered.
+    /// A header from which its signer, who receives the fees, cannot be recovered.
     #[error(transparent)]
     Seal(#[from] CliqueError),
     /// A system call that failed.
@@ -116,7 +116,7 @@ pub enum InternalError {
     /// A state that cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// An ancestor whose hash is not known.
+    /// An ancestor with an unknown hash.
     #[error("the hash of block {number} is not known, but BLOCKHASH asks for it")]
     MissingBlockHash {
         /// Number of the ancestor.

@@ -8,7 +8,7 @@ use polytrie_kv::caught;
 use std::{ops::Range, sync::Arc};
 use thiserror::Error;
 
-/// Error of a transaction whose sender cannot be recovered; the block is invalid.
+/// Error of a transaction from which no sender can be recovered; the block is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("transaction {index} ({hash}) is invalid: {reason}")]
 pub struct SenderError {
@@ -168,7 +168,7 @@ fn recovered(
 ///
 /// # Errors
 ///
-/// Fails with the first transaction whose signature belongs to no public key.
+/// Fails with the first transaction that has a signature of no public key.
 pub fn recover_senders(transactions: &[TxEnvelope]) -> Result<Vec<Address>, SenderError> {
     recovered(transactions, 0..transactions.len()).collect()
 }

@@ -30,7 +30,7 @@ pub const NONCE_AUTH: B64 = B64::new([0xff; 8]);
 /// Nonce of a vote against a signer, and of a block without a vote.
 pub const NONCE_DROP: B64 = B64::ZERO;
 
-/// Difficulty of a block whose signer is in turn: the block number modulo the number of signers is its position.
+/// Difficulty of a block with a signer in turn: the block number modulo the number of signers is its position.
 pub const DIFF_INTURN: U256 = U256::from_limbs([2, 0, 0, 0]);
 
 /// Difficulty of a block of any other signer.

@@ -28,7 +28,7 @@ fn with_blobs(count: usize) -> TxEnvelope {
         .into()
 }
 
-/// Returns a block whose header has the roots of its body.
+/// Returns a block with the roots of its body in the header.
 fn block(network: &str, transactions: Vec<TxEnvelope>) -> Block<TxEnvelope> {
     let mut header = block_at(&chain(network), 100, 1_000_000).into_inner();
     header.transactions_root = proofs::calculate_transaction_root(&transactions);

@@ -14,7 +14,7 @@ use crate::decode::{
     BlockPart, DecodeProblem, block_number, decode_block, decode_receipts, encoded_transactions,
 };
 
-/// Encodes a list whose items are encoded already.
+/// Encodes a list of encoded items.
 fn list(items: &[&[u8]]) -> Vec<u8> {
     let payload = items.concat();
     let mut out = Vec::new();

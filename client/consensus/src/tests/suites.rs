@@ -61,7 +61,7 @@ fn is_by_execution(exception: &str) -> bool {
         .any(|(_, rule)| BY_EXECUTION.contains(&rule))
 }
 
-/// Reads the genesis header, whose fields have other names in the tests.
+/// Reads the genesis header. In the tests its fields have other names.
 fn genesis(json: &serde_json::Map<String, Value>) -> Header {
     let renamed = json.iter().map(|(key, value)| {
         let key = match key.as_str() {

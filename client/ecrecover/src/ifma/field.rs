@@ -163,14 +163,14 @@ impl Field {
         self.or_where(reaches, Self(more))
     }
 
-    /// Returns a bit for each lane whose canonical element is odd.
+    /// Returns a bit for each lane with an odd canonical element.
     #[target_feature(enable = "avx512f")]
     #[inline]
     pub(super) fn odd(self) -> __mmask8 {
         _mm512_test_epi64_mask(self.0[0], all(1))
     }
 
-    /// Returns a bit for each lane whose canonical element is not zero.
+    /// Returns a bit for each lane with a canonical element other than zero.
     #[target_feature(enable = "avx512f")]
     #[inline]
     pub(super) fn not_zero(self) -> __mmask8 {
@@ -314,7 +314,7 @@ mod tests {
     use rand::RngExt;
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
-    /// Returns eight elements whose limbs are often at their bounds.
+    /// Returns eight elements with limbs that are often at their bounds.
     fn elements(random: &mut ChaCha8Rng) -> [[u64; LANES]; LIMBS] {
         let mut limbs = [[0; LANES]; LIMBS];
         for (limb, lanes) in limbs.iter_mut().enumerate() {

@@ -21,7 +21,7 @@ const OWN: usize = 1 << (OWN_BITS - 1);
 /// Number of multiples of a point that does not depend on the signature.
 const FIXED: usize = 1 << (FIXED_BITS - 1);
 
-/// A factor whose third power is 1: (βx, y) is λ times the point (x, y).
+/// A factor with the third power 1: (βx, y) is λ times the point (x, y).
 const BETA: [u8; 32] =
     alloy_primitives::hex!("7ae96a2b657c07106e64479eac3434e99cf0497512f58995c1396c28719501ee");
 

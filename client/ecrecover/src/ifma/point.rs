@@ -38,7 +38,7 @@ impl Affine {
         Jacobian { x: self.x, y: self.y, z: Field::one() }
     }
 
-    /// Returns a bit for each lane whose point is on the curve.
+    /// Returns a bit for each lane with a point on the curve.
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]
     pub(super) fn on_curve(self) -> __mmask8 {

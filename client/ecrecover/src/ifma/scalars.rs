@@ -15,7 +15,7 @@ pub(super) const FIXED_BITS: u32 = 2 * OWN_BITS;
 pub(super) const FIXED_DIGITS: usize = OWN_DIGITS / 2;
 const _: () = assert!(OWN_DIGITS.is_multiple_of(2) && OWN_BITS as usize * OWN_DIGITS > 128);
 
-/// A number whose third power is 1 modulo the order: multiplying a point by it changes x alone.
+/// A number with the third power 1 modulo the order: multiplying a point by it changes x alone.
 const LAMBDA: bigint::U256 =
     bigint::U256::from_be_hex("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72");
 /// The second components of a short basis of the numbers (a, b) with a + bλ = 0, each negated.

@@ -36,7 +36,7 @@ pub(super) struct Input {
 polytrie_kv::debug_fields!(Input { file, line });
 
 impl Input {
-    /// Opens a file or standard input, whose content must begin like JSON objects.
+    /// Opens a file or standard input. The content must begin like JSON objects.
     pub(super) fn open(path: &Path) -> Result<(Self, ReadProgress), DumpError> {
         let file = input_name(path);
         let fail = |kind| DumpError { file: Arc::clone(&file), kind };

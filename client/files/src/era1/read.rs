@@ -75,7 +75,7 @@ impl Era1Blocks {
         }
     }
 
-    /// Reads the records of the block whose header record starts with `head`.
+    /// Reads the records of the block with the header record that starts with `head`.
     fn block(
         &mut self,
         input: &mut ChunkReader,

@@ -26,7 +26,7 @@ pub struct Era1Writer<W> {
 polytrie_kv::debug_fields!([W] Era1Writer[W] { place });
 
 impl<W: Write> Era1Writer<W> {
-    /// Starts a file whose first block is `start`; `name` is its name in error messages.
+    /// Starts a file at the block `start`; `name` is its name in error messages.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ struct Written {
 polytrie_kv::debug_fields!([W] EreWriter[W] { place });
 
 impl<W: Write> EreWriter<W> {
-    /// Starts a file whose first block is `start`; `name` is its name in error messages, and `directory` is for
+    /// Starts a file at the block `start`; `name` is its name in error messages, and `directory` is for
     /// temporary files.
     ///
     /// # Errors

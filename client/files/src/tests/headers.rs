@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{super::read_headers, gzip, made_up_chain};
 
-/// Headers can be read from a pipe, whose bytes can be read only once.
+/// Headers can be read from a pipe, which can be read only once.
 #[cfg(target_os = "linux")]
 #[test]
 fn they_come_through_a_pipe() {

@@ -25,7 +25,7 @@ fn all(reader: Result<BlockReader, BlockFileError>) -> Result<Vec<RawBlock>, Blo
     reader?.collect()
 }
 
-/// Reads all blocks of bytes whose format is to be detected.
+/// Reads all blocks of bytes, and detects their format.
 fn read(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Vec<RawBlock>, BlockFileError> {
     all(BlockReader::from_reader("test", std::io::Cursor::new(bytes)))
 }

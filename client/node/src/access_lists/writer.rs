@@ -17,7 +17,7 @@ use std::{
 pub struct AccessListWriter {
     path: PathBuf,
     file: BufWriter<File>,
-    /// Hashes of the blocks whose lists are in the file.
+    /// Hashes of the blocks with lists in the file.
     known: B256Set,
     written: u64,
 }

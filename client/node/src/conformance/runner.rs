@@ -30,7 +30,7 @@ const STACK: usize = 8 << 20;
 /// Options of a run of tests.
 #[derive(Debug)]
 pub struct ConformanceOptions {
-    /// Files, and directories whose JSON files are read at any depth.
+    /// Files, and directories in which JSON files are read at any depth.
     pub places: Vec<PathBuf>,
     /// State layer of the run.
     pub layer: &'static LayerKind,

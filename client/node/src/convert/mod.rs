@@ -44,7 +44,7 @@ pub enum ConvertError {
     /// A directory without a block.
     #[error("there is no block in the data directory yet; import some first")]
     NoHead,
-    /// A new state whose root is not that of its block.
+    /// A new state with another root than its block.
     #[error(
         "the converted state has the root {found}, block {number} at the head has {expected}; check the source with `polytrie db check` (the blocks of a devnet under a layer without state roots hold none, so no other layer can go on from them)"
     )]

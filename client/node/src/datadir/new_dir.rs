@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 
-/// A new directory for a chain whose state does not come from its genesis.
+/// A new directory for a chain with a state that does not come from its genesis.
 #[derive(Debug)]
 pub struct NewDir {
     dir: DataDir,

@@ -119,7 +119,7 @@ fn load_as_stamped(chain: &str, stamp: &Stamp) -> Result<Option<Arc<ChainSpec>>,
     }
 }
 
-/// Loads the chain of a genesis whose accounts were never written to a file ([`super::NewDir::set_genesis`]).
+/// Loads the chain of a genesis with accounts that were never written to a file ([`super::NewDir::set_genesis`]).
 fn without_accounts(chain: &str, stamp: &Stamp) -> Option<Arc<ChainSpec>> {
     let spec = ChainSpec::from_outline(chain, &fs::read(chain).ok()?).ok()?;
     (rules(&spec) == stamp.rules).then(|| Arc::new(spec))

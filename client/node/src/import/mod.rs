@@ -74,7 +74,7 @@ pub struct ImportOptions {
     /// [`ChainOptions::witness_levels`](polytrie_chain::ChainOptions::witness_levels) is set. The store must then be
     /// flushed by hand, too.
     pub witnesses: Option<WitnessDir>,
-    /// Known access lists of blocks, whose accesses are read ahead of execution.
+    /// Known access lists of blocks. The accesses are read ahead of execution.
     pub hints: Option<AccessListReader>,
     /// The file for the access list of each block, if
     /// [`ChainOptions::keep_access_lists`](polytrie_chain::ChainOptions::keep_access_lists) is set. The store must then

@@ -80,7 +80,7 @@ struct Job {
     permit: Permit,
 }
 
-/// A file of blocks whose first block may have been read already.
+/// A file of blocks. The first block may have been read already.
 #[derive(Debug)]
 pub struct Begun {
     first: Option<RawBlock>,

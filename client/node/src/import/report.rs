@@ -34,7 +34,7 @@ pub struct ImportReport {
     /// Number of transactions that were run ahead of their execution, or whose block's access list was known and read
     /// ahead.
     pub prefetched: u64,
-    /// Number of blocks whose access list was known before their execution.
+    /// Number of blocks with an access list that was known before their execution.
     pub listed: u64,
     /// Number of blocks that ran by their access list.
     pub by_list: u64,
@@ -75,7 +75,7 @@ pub struct ImportReport {
     /// The work of prefetchers, if there could be any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetchers: Option<PrefetcherReport>,
-    /// Number of blocks whose access lists were written, if that was asked for.
+    /// Number of blocks with written access lists, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lists_written: Option<u64>,
     /// The peak of the process's memory, in bytes.
@@ -87,7 +87,7 @@ pub struct ImportReport {
 pub struct ShadowReport {
     /// Name of the shadow's state layer.
     pub state: String,
-    /// Number of blocks whose writes were compared.
+    /// Number of blocks with compared writes.
     pub blocks: u64,
     /// Whether state roots were compared, too.
     pub roots: bool,

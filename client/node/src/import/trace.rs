@@ -78,7 +78,7 @@ impl TraceLog {
         self.lists.push_back(list);
     }
 
-    /// Writes the lines of a block whose root is verified. Lines of blocks of another branch are removed first.
+    /// Writes the lines of a block with a verified root. Lines of blocks of another branch are removed first.
     pub(super) fn written(&mut self, block: &BlockWrites) -> Result<(), ImportError> {
         // A block that was found to be invalid has a list and no writes.
         let list = loop {

@@ -46,7 +46,7 @@ pub struct Prestate {
 }
 
 impl Prestate {
-    /// Reads a directory of files, whose blocks must follow each other.
+    /// Reads a directory of files. Their blocks must follow each other.
     ///
     /// # Errors
     ///

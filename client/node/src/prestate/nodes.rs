@@ -242,7 +242,7 @@ mod tests {
     use alloy_rlp::{Encodable, Header};
     use alloy_trie::nodes::LeafNode;
 
-    /// Returns a branch all of whose children are this node.
+    /// Returns a branch with this node as each of its children.
     fn branch(child: B256) -> Bytes {
         let mut links = Vec::new();
         (0..16).for_each(|_| child.encode(&mut links));

@@ -24,7 +24,7 @@ pub enum StateDumpError {
     /// A chain that cannot be written.
     #[error(transparent)]
     Chain(#[from] ChainError),
-    /// A dump whose parts contradict each other.
+    /// A dump with parts that contradict each other.
     #[error("{file}: {what}")]
     Content {
         /// Name of the dump.
@@ -32,7 +32,7 @@ pub enum StateDumpError {
         /// Found and expected content, and what to do next.
         what: String,
     },
-    /// Accounts whose root is not that of the header.
+    /// Accounts with another root than that of the header.
     #[error(
         "the accounts in {file} make the state root {found}, but block {number} in {header} has {expected}: an account or slot is altered or missing, or the dump is that of another block; make it again for this block"
     )]
@@ -66,7 +66,7 @@ pub enum StateDumpError {
         /// Number of the block.
         number: u64,
     },
-    /// An account or slot whose address or number is not known.
+    /// An account or slot with an unknown address or number.
     #[error(
         "the {what} with the hash {hash} is known by its hash only, but {form} names it: import the chain with --preimages, which keeps addresses and slots beside their hashes (or `polytrie init --preimages` from a dump that has them)"
     )]
@@ -104,7 +104,7 @@ impl StateDumpError {
         }
     }
 
-    /// Returns an error about the content of a dump whose name is added later.
+    /// Returns an error about the content of a dump. The name of the dump is added later.
     pub(super) const fn content(what: String) -> Self {
         Self::Content { file: String::new(), what }
     }

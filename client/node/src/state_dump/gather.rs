@@ -18,7 +18,7 @@ const LOOK_UP: u64 = 4_096;
 
 /// Table of codes by hash.
 const CODES: Table = Table::new(0, "Codes", Table::KEY_LIMIT);
-/// Table of slots whose account is not read yet, in the order of the file.
+/// Table of slots that come before their account, in the order of the file.
 const SLOTS: Table = Table::new(1, "WaitingSlots", Table::KEY_LIMIT);
 
 /// An account, or a slot of an account.
@@ -329,7 +329,7 @@ impl Codes {
     }
 }
 
-/// Slots whose account is not read yet.
+/// Slots that come before their account.
 struct Waiting {
     scratch: Scratch,
     held: Vec<DumpSlot>,

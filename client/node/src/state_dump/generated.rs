@@ -1,4 +1,4 @@
-//! A chain whose genesis state is generated, and written directly into a layer.
+//! A chain with a genesis state that is generated, and written directly into a layer.
 
 use super::{Begun, Filled, StateDumpError, Step, fill, go_on};
 use crate::datadir::NewDir;

@@ -72,7 +72,7 @@ pub struct Step {
 /// Summary of a chain that starts from a state dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Begun {
-    /// Number of its first block, whose state was loaded.
+    /// Number of its first block. The state of it was loaded.
     pub number: u64,
     /// Hash of that block.
     pub hash: B256,
@@ -84,9 +84,9 @@ pub struct Begun {
     pub accounts: u64,
     /// Number of slots.
     pub slots: u64,
-    /// Number of earlier blocks whose hashes are known.
+    /// Number of earlier blocks with known hashes.
     pub hashes: u64,
-    /// Number of earlier blocks whose hashes `BLOCKHASH` may ask for.
+    /// Number of earlier blocks that `BLOCKHASH` may ask for.
     pub hashes_wanted: u64,
     /// Whether the total difficulty is known.
     pub knows_difficulty: bool,

@@ -69,7 +69,7 @@ impl WitnessFile {
 #[derive(Debug)]
 pub struct WitnessDir {
     dir: PathBuf,
-    /// Numbers of the blocks whose files have no name yet.
+    /// Numbers of the blocks with files that have no name yet.
     unnamed: BTreeSet<u64>,
     /// Whether a write has failed.
     failed: bool,

@@ -58,7 +58,7 @@ pub enum WitnessError {
         /// Description of the missing part.
         reason: String,
     },
-    /// A holder whose state is not the one that the witness belongs to.
+    /// A holder of another state than that of the witness.
     #[error(
         "block {number} needs the state {expected}, the data directory is at {found}, and what the witness holds has changed between the two; make a new one"
     )]

@@ -59,7 +59,7 @@ pub(super) fn open_last(leaves: &Leaves) -> (u8, B256, Hashes) {
     (sub, value, Hashes::pack(&left))
 }
 
-/// Returns the root of leaves whose last one is given; `None` if there are too few hashes, or too many.
+/// Returns the root of leaves, the last of which is given; `None` if there are too few hashes, or too many.
 pub(super) fn root_over_last(sub: u8, value: &B256, left: &Hashes) -> Option<B256> {
     let mut left = left.unpack()?;
     let mut hash = hash_value(value);

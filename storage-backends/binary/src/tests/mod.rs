@@ -39,7 +39,7 @@ impl Grown {
         Tree { rows: &self.store, cache: None, group_depth: self.group_depth }
     }
 
-    /// Sets leaves, or removes those whose value is `None`; returns the root.
+    /// Sets leaves, or removes those with the value `None`; returns the root.
     fn change(&mut self, leaves: &[([u8; 32], Option<B256>)]) -> B256 {
         let mut stems: BTreeMap<Stem, Vec<(u8, LeafChange)>> = BTreeMap::new();
         for (key, value) in leaves {

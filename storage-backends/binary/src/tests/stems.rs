@@ -1,4 +1,4 @@
-//! Generated keys whose stems share many bits, few, or all of them.
+//! Generated keys with stems that share many bits, few, or all of them.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -37,7 +37,7 @@ enum State {
 }
 
 impl Content {
-    /// Creates a file whose content is durable.
+    /// Creates a file with durable content.
     pub(super) const fn durable(bytes: Vec<u8>) -> Self {
         Self { durable: bytes, changes: Vec::new() }
     }

@@ -97,7 +97,7 @@ impl ForgetfulDisk {
         Self { temp, dir, shared, mount }
     }
 
-    /// Returns the directory, whose name is durable.
+    /// Returns the directory. Its name is durable.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

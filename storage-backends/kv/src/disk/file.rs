@@ -1,4 +1,4 @@
-//! A file whose content must outlive a loss of power.
+//! A file with content that must outlive a loss of power.
 
 use super::simulated::{Access, Action, SimulatedDisk, mounted};
 use std::{

@@ -145,7 +145,7 @@ impl Reader {
         self.position
     }
 
-    /// Reads the next record, whose number must be `expected`; `None` at the end, or where a crash has cut the record
+    /// Reads the next record, which must have the number `expected`; `None` at the end, or where a crash has cut the record
     /// off.
     pub(super) fn next(&mut self, expected: u64) -> Result<Option<(Durable, Batch)>> {
         let start = self.position;

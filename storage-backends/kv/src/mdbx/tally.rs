@@ -25,7 +25,7 @@ pub(super) const TALLY_TABLE: Table = Table::new(253, "Tallies", 255);
 /// Bytes of a row of the table: number, sum and checksum.
 const BYTES: usize = 20;
 
-/// The factor that spreads a checksum: an odd number whose bits look random.
+/// The factor that spreads a checksum: an odd number with bits that look random.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The number of rows of a table, and the sum of their spread checksums.

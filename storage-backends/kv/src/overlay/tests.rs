@@ -39,7 +39,7 @@ impl Watchers {
         }
     }
 
-    /// Returns all write numbers whose reads must be right: those of open snapshots, and the newest.
+    /// Returns all write numbers at which reads must be right: those of open snapshots, and the newest.
     fn moments(&self) -> impl Iterator<Item = u64> {
         self.tickets.iter().map(Ticket::seq).chain([u64::MAX])
     }

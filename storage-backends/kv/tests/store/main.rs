@@ -39,7 +39,7 @@ fn open(engine: &Arc<impl Engine>, options: StoreOptions) -> Store {
     Store::open(engine.clone(), &[A, B], options).unwrap()
 }
 
-/// Returns options whose flushes run before the call returns, and begin only when called for.
+/// Returns options with which flushes run before the call returns, and begin only when called for.
 fn by_hand() -> StoreOptions {
     StoreOptions { background: false, ..StoreOptions::default() }
 }
@@ -54,7 +54,7 @@ fn durable(engine: &Arc<impl Engine>) -> Vec<Entry> {
     entries(&open(engine, by_hand()), A, KeyRange::ALL)
 }
 
-/// An engine whose writes wait while a gate is closed.
+/// An engine with writes that wait while a gate is closed.
 #[derive(Debug)]
 struct Gate {
     inner: MemoryEngine,

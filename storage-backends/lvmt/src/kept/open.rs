@@ -9,7 +9,7 @@ use polytrie_amt::{Opening, SLOTS, Setup, check_raw, identity};
 use polytrie_kv::Read;
 use polytrie_state::{Result, StateError, corrupt};
 
-/// Opens an entry of a tree, one of those whose nodes are kept.
+/// Opens an entry of a tree with kept nodes.
 pub(crate) fn open(store: &dyn Read, setup: &Setup, path: &Path, index: u32) -> Result<Opening> {
     let height = setup.height();
     let way = reversed(index, height);

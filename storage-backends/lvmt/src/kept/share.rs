@@ -74,7 +74,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// Checks that the requested share is the one whose witnesses a store keeps.
+/// Checks that the requested share is that of the witnesses in a store.
 pub(crate) fn expect_kept(asked: Option<Share>, found: Option<Share>) -> Result<()> {
     let reason = match (asked, found) {
         (asked, found) if asked == found => return Ok(()),

@@ -48,7 +48,7 @@ pub(crate) fn owners(
     Ok(owners)
 }
 
-/// Visits the keys whose row keys begin with `prefix`: nearly always one.
+/// Visits the keys with row keys that begin with `prefix`: nearly always one.
 fn candidates(
     store: &dyn Read,
     table: Table,
@@ -62,7 +62,7 @@ fn candidates(
     })
 }
 
-/// Returns the accounts whose hashes begin with `prefix`.
+/// Returns the accounts with hashes that begin with `prefix`.
 fn accounts(store: &dyn Read, prefix: &[u8]) -> Result<Vec<B256>> {
     let mut found = Vec::new();
     candidates(store, ACCOUNTS, prefix, &mut |key, _| {

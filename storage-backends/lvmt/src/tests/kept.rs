@@ -55,7 +55,7 @@ fn kept_nodes_are_those_of_the_versions_forward_and_back() {
         let more = kept.len() - none.len();
         assert!(more <= 8, "what takes a block back knows the share, and none of its nodes");
     }
-    // A proof from kept nodes equals one whose nodes are summed.
+    // A proof from kept nodes equals one from summed nodes.
     for n in (0..310).step_by(7) {
         assert_eq!(chains[0].prove(n, &[1, 7, 9]), on_request.prove(n, &[1, 7, 9]));
     }

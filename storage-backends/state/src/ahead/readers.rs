@@ -19,7 +19,7 @@ const SAMPLE: u64 = 8;
 /// A layer's threads that read ahead, and the average time that its store takes to read a row.
 ///
 /// Passing a read to another thread costs some microseconds. That helps if the read waits for a disk, and mostly only
-/// then. The threads are started when a layer whose store is slow needs them.
+/// then. The threads are started when a layer with a slow store needs them.
 #[derive(Debug)]
 pub struct Readers {
     most: usize,

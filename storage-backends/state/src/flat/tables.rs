@@ -33,7 +33,7 @@ pub struct FlatTables {
 type SlotKey = ArrayVec<u8, 64>;
 
 impl FlatTables {
-    /// Creates tables whose slot keys hold the whole hash of the account.
+    /// Creates tables with slot keys that hold the whole hash of the account.
     pub const fn new(accounts: Table, slots: Table) -> Self {
         Self { accounts, slots, prefix: 32 }
     }
@@ -210,7 +210,7 @@ impl FlatTables {
     }
 }
 
-/// Returns the error for a key whose length is not that of its table's keys.
+/// Returns the error for a key of another length than its table's keys.
 pub(super) fn wrong_key(table: Table, key: &[u8], expected: usize) -> StateError {
     let (found, table) = (key.len(), table.name);
     corrupt!("a key of {found} bytes in {table}, expected {expected}")

@@ -125,7 +125,7 @@ pub trait Foreign: Debug + Send + Sync + Sized + 'static {
         self.forward(from, store, 0, writes)
     }
 
-    /// Applies step number `step` of the trail, whose batch was written to `store`, and commits if a commit is due.
+    /// Applies step number `step` of the trail after its batch was written to `store`, and commits if a commit is due.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ const PARENT: BlockRef = BlockRef { number: 0, hash: B256::ZERO };
 const ALICE: Address = Address::repeat_byte(0xa1);
 const BOB: Address = Address::repeat_byte(0xb0);
 
-/// Opens a layer in whose head Alice has 100 wei and the slots 1 and 2 at 10 and 20; Bob does not exist.
+/// Opens a layer. At its head Alice has 100 wei and the slots 1 and 2 at 10 and 20; Bob does not exist.
 fn layer() -> (Arc<OracleLayer>, Store) {
     let store = Store::memory(OracleLayer::TABLES).unwrap();
     let layer = OracleLayer::open(store.clone()).unwrap();

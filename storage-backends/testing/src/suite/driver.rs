@@ -22,7 +22,7 @@ const HEAD_KEY: &[u8] = b"head";
 /// Key of the number of steps of an undo from the head that are done, while an undo is in progress.
 const STEPS_KEY: &[u8] = b"back";
 
-/// Tables whose rows are valid in any state: they remain when nothing needs them any more.
+/// Tables with rows that are valid in any state: they remain when nothing needs them any more.
 pub(super) const NEVER_DELETED: [Table; 2] = [CODE_TABLE, PREIMAGE_TABLE];
 
 /// Store options under which all work is done within the call that requests it.

@@ -177,7 +177,7 @@ fn change(address: Address, account: Account) -> AccountChange {
     AccountChange { address, account, wiped: false, code: None, slots }
 }
 
-/// Creates an engine in memory whose recently read rows the store keeps.
+/// Creates an engine in memory. The store keeps its recently read rows.
 fn keeps_rows() -> Ground {
     Ground::Memory(Arc::new(KeepsRows(MemoryEngine::new(), 256 << 10)))
 }

@@ -8,7 +8,7 @@ use crate::{
 use alloy_primitives::B256;
 use std::{convert::Infallible, hint::black_box, mem};
 
-/// Number of keys whose paths are followed side by side.
+/// Number of paths that are followed side by side.
 const AT_ONCE: usize = 16;
 
 /// The end of a key's path.

@@ -176,7 +176,7 @@ struct Visit {
     /// The index of its first child among the visits of the next level.
     first: u32,
     count: u32,
-    /// Whether the node is a leaf whose row must be removed.
+    /// Whether the node is a leaf with a row that must be removed.
     had_row: bool,
     reference: ChildRef,
 }

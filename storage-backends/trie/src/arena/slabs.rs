@@ -78,7 +78,7 @@ pub(crate) struct Extension {
 /// known references: a branch in memory is a third as large as with sixteen of them.
 #[derive(Debug, Default)]
 pub(crate) struct Refs {
-    /// A bit for each nibble whose reference is known.
+    /// A bit for each nibble with a known reference.
     known: u16,
     items: Vec<ChildRef>,
 }

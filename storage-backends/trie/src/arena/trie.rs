@@ -21,7 +21,7 @@ pub struct Trie<V> {
     pub(crate) root_hash: B256,
     /// The current block, for eviction; wraps.
     pub(crate) now: u32,
-    /// Paths whose rows will be removed, unless another row is put there.
+    /// Paths of rows that will be removed, unless another row is put there.
     pub(crate) removed: Vec<Nibbles>,
     /// Whether all rows will be removed, before any other change.
     pub(crate) cleared: bool,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 /// The children of a branch by nibble; none of them is empty.
 #[derive(Debug, Clone)]
 pub(super) struct Children<V> {
-    /// A bit for each nibble whose child is a node of its own (`inner`) or a leaf (`leaf`).
+    /// A bit for each nibble with a child that is a node of its own (`inner`) or a leaf (`leaf`).
     inner: u16,
     leaf: u16,
     doubtful: Doubt,

@@ -11,7 +11,7 @@ use polytrie_kv::Read;
 /// Number of levels of a path that are read at a time. Below the upper levels, where rows for many keys are in memory, hardly
 /// any path has more. A row that is not there costs little beside one that is: both would be in the same part of the store.
 const LEVELS: usize = 3;
-/// Most keys whose paths are read at a time: their rows are held until they are nodes.
+/// Most paths that are read at a time: their rows are held until they are nodes.
 const AT_A_TIME: usize = 4_096;
 /// Length of a path of all nibbles of a key.
 const LONGEST: usize = 64;

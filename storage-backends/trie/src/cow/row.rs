@@ -58,7 +58,7 @@ pub(super) fn read<V: LeafValue>(path: &Nibbles, row: &[u8], now: u64) -> Result
     Ok(Node::stored(kind, now))
 }
 
-/// Decodes a row whose [`hash_of_row`] is right, and which may be wrong about which children are leaves.
+/// Decodes a row with the right [`hash_of_row`]. It may be wrong about which children are leaves.
 pub(super) fn read_given<V: LeafValue>(path: &Nibbles, row: &[u8], now: u64) -> Result<Node<V>> {
     let mut node = read(path, row, now)?;
     if let Kind::Branch(children) = &mut node.kind {

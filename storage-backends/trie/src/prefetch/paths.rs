@@ -12,7 +12,7 @@ use polytrie_state::{Access, Touched};
 /// The account whose storage trie is meant; `None` for the account trie.
 pub type Owner = Option<B256>;
 
-/// A key whose path is missing from nibble `from` on.
+/// A key with a path that is missing from nibble `from` on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub(super) owner: Owner,

@@ -1,4 +1,4 @@
-//! Execution of a block whose access list is known before (EIP-7928).
+//! Execution of a block with an access list that is known before (EIP-7928).
 //!
 //! The list names all that the block reads and every value that it leaves. So all reads are done at once
 //! ([`ListedBlock::read`]), the final values are known ([`ListedBlock::finish`]), and so are the values before each

@@ -26,12 +26,12 @@ fn spec() -> Arc<ChainSpec> {
     Arc::new(ChainSpec::with_forks("test", 1, forks, Header::default(), []))
 }
 
-/// Returns a state with a contract that reads the slot whose number is its input.
+/// Returns a state with a contract that reads the slot that its input names.
 fn state() -> Arc<dyn StateReader> {
     state_with(bytes!("600035805460010155"))
 }
 
-/// Returns a state with a contract of this code, whose slot 5 holds 7.
+/// Returns a state with a contract of this code. Its slot 5 holds 7.
 fn state_with(code: Bytes) -> Arc<dyn StateReader> {
     state_of(code, &[(5, 7)])
 }

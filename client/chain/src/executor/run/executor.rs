@@ -40,9 +40,9 @@ pub struct Executor {
     codes: CodeCache,
     system_contracts: SystemContracts,
     pub(in crate::executor) amsterdam: Amsterdam,
-    /// Whether access lists are made also of blocks whose fork has none.
+    /// Whether access lists are made also of blocks of a fork that has none.
     access_lists: bool,
-    /// Threads for blocks whose list is known, started with the first of these.
+    /// Threads for blocks with a known list, started with the first of these.
     others: OnceLock<Others>,
 }
 

@@ -20,7 +20,7 @@ use thiserror::Error;
 /// A call, the block that it runs in, and its options.
 #[derive(Debug)]
 pub struct CallRequest<'a> {
-    /// Header of the block whose environment the call gets.
+    /// Header of the block that gives the call its environment.
     pub header: &'a Header,
     /// Rules of the block.
     pub rules: Rules<'a>,

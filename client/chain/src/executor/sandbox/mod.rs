@@ -1,4 +1,4 @@
-//! Calls, traces and simulated blocks, whose changes stay in memory.
+//! Calls, traces and simulated blocks. Their changes stay in memory.
 //!
 //! A [`Sandbox`] reads from some block and keeps writes in memory. [`call`] runs one transaction or call on it,
 //! [`Replay`] runs the transactions of a block with an inspector, and a [`SimulatedRun`] runs a block that is never

@@ -1,4 +1,4 @@
-//! The hints about a block whose senders are being recovered.
+//! The hints about a block while its senders are being recovered.
 
 use super::*;
 use parking_lot::Mutex;

@@ -32,7 +32,7 @@ const INDEX: u16 = 0x3267;
 /// The type and the data of each record of a file.
 type Records = Vec<(u16, Vec<u8>)>;
 
-/// Returns an invented chain whose blocks from `merge` on have no difficulty, and its total difficulties.
+/// Returns an invented chain with blocks of no difficulty from `merge` on, and its total difficulties.
 fn chain(length: u64, merge: u64) -> (Vec<Block<TxEnvelope>>, Vec<U256>) {
     let mut blocks = made_up_chain(length);
     let mut parent_hash = B256::ZERO;

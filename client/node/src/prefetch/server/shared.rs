@@ -43,7 +43,7 @@ pub(super) struct Shared {
     pub(super) announced: AtomicU64,
     /// Number of blocks that were executed.
     pub(super) executed: AtomicUsize,
-    /// Number of the last block whose turn has begun.
+    /// Number of the last block that has begun its turn.
     pub(super) turn_of: AtomicU64,
     /// Current least distance between the announcement of a block and its turn, in blocks. It is zero as long as bags come in
     /// time.
@@ -68,7 +68,7 @@ pub(super) struct Connection {
 /// The blocks of a prefetcher, and how it does with them.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    /// The blocks whose bag has not come, in the order in which they were announced.
+    /// The blocks without their bag, in the order in which they were announced.
     pub(super) due: Mutex<VecDeque<DueBlock>>,
     /// Whether its last bag came too late, or a block has waited for one in vain.
     pub(super) is_late: AtomicBool,

@@ -144,7 +144,7 @@ fn a_deferred_write_is_durable_with_the_flush_and_not_before() {
     assert_eq!(rows(&deferred()), 2);
 }
 
-/// An engine with a journal whose writes wait while `closed` is set.
+/// An engine with a journal. Its writes wait while `closed` is set.
 #[derive(Debug)]
 struct Gated {
     inner: Journaled,

@@ -41,7 +41,7 @@ impl Wrapped for Journaled {
     }
 }
 
-/// Opens a store whose every write is durable when it returns.
+/// Opens a store with writes that are durable when they return.
 fn open(engine: &Arc<MemoryEngine>, dir: &Path) -> Result<Store, KvError> {
     open_as(Durability::EveryWrite, engine, dir)
 }

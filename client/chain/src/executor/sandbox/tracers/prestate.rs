@@ -84,7 +84,7 @@ const fn is_zero(nonce: &u64) -> bool {
 }
 
 impl Prestate {
-    /// Returns a tracer whose answer takes at most about `most` bytes.
+    /// Returns a tracer with an answer of at most about `most` bytes.
     pub(super) fn new(config: PrestateConfig, most: usize) -> Result<Self, TraceError> {
         if config.diff_mode && config.include_empty {
             return Err(TraceError::Tracer("cannot use diffMode with includeEmpty".to_owned()));

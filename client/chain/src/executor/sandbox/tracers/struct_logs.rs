@@ -57,7 +57,7 @@ struct Begun {
     stack: Option<Vec<U256>>,
     return_data: Option<Bytes>,
     memory: Option<Vec<B256>>,
-    /// Contract whose slots the step shows, if it shows any.
+    /// Contract of the slots that the step shows, if it shows any.
     contract: Option<Address>,
 }
 
@@ -95,7 +95,7 @@ struct Answer<'a> {
 }
 
 impl StructLogs {
-    /// Returns a tracer whose answer takes at most about `most` bytes.
+    /// Returns a tracer with an answer of at most about `most` bytes.
     pub(super) fn new(config: &GethDefaultTracingOptions, most: usize) -> Self {
         let limit = config.limit.filter(|limit| *limit > 0);
         Self {
