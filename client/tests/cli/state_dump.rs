@@ -497,29 +497,16 @@ fn ommers_need_the_blocks_before_them() {
     let blocks = source.chain.blocks();
     let before = &blocks[..20];
     let total = total_difficulty(before, &source.chain).to_string();
-    let begin = |header: &Path, out: &Data, more: &[&str]| {
-        let datadir = out.path();
-        let mut args: Vec<&OsStr> = vec![
-            "init".as_ref(),
-            "--state-dump".as_ref(),
-            dump.as_ref(),
-            "--header".as_ref(),
-            header.as_ref(),
-            "--chain".as_ref(),
-            source.chain.chain.as_ref(),
-            "--datadir".as_ref(),
-            datadir.as_ref(),
-        ];
-        args.extend(more.iter().map(OsStr::new));
-        run(&args, &[])
-    };
-    let header = source.header();
-    let out = Data::new();
-    assert_fails(&begin(&header, &out, &[]), 2, &["block 20", "--total-difficulty"]);
-    let late = begin(&header, &out, &["--total-difficulty", "1000000000"]);
+    let (header, out) = (source.header(), Data::new());
+    let chain = &source.chain.chain;
+    let without = init_from_dump![out.path(), dump, header, chain];
+    assert_fails(&without, 2, &["block 20", "--total-difficulty"]);
+    let begin =
+        |total: &str| init_from_dump![out.path(), dump, header, chain, "--total-difficulty", total];
+    let late = begin("1000000000");
     assert_fails(&late, 1, &["block 20 is from before the merge", "not below that of the merge"]);
     assert!(!out.path().exists());
-    let run = begin(&header, &out, &["--total-difficulty", &total]).ok();
+    let run = begin(&total).ok();
     assert!(run.stderr.contains("BLOCKHASH"), "{}", run.stderr);
     let export = polytrie!["export", "-", "--datadir", out.path()];
     assert_fails(&export, 2, &["begins with the state at block 20", "no block after it yet"]);
