@@ -60,7 +60,6 @@ pub use history::StateHistory;
 pub use ordered_root::transactions_root;
 pub use overlay::Overlay;
 pub use past::layer_at;
-pub use receipts::{decode_stored_receipts, encode_stored_receipts};
 pub use start::{Start, StartAncestor};
 pub use tables::{TABLES, UNDO_BLOCKS};
 pub use transactions::TransactionPlace;

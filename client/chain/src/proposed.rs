@@ -79,7 +79,7 @@ impl Chain {
     }
 
     /// Drops the proposed block, if there is one.
-    pub fn forget_proposed(&mut self) {
+    pub(crate) fn forget_proposed(&mut self) {
         self.proposed = None;
     }
 

@@ -6,7 +6,7 @@ use alloy_rlp::{Decodable, Encodable, Header};
 
 /// Encodes receipts as RLP `[[type, status or state root, cumulative gas, [log…]]…]`. The second item is
 /// the state root (32 bytes) before Byzantium, otherwise 1 or 0.
-pub fn encode_stored_receipts(receipts: &[ReceiptEnvelope]) -> Vec<u8> {
+pub(crate) fn encode_stored_receipts(receipts: &[ReceiptEnvelope]) -> Vec<u8> {
     let mut body = Vec::new();
     let mut item = Vec::new();
     for receipt in receipts {
@@ -34,7 +34,9 @@ pub fn encode_stored_receipts(receipts: &[ReceiptEnvelope]) -> Vec<u8> {
 /// # Errors
 ///
 /// Fails if the bytes are not the result of [`encode_stored_receipts`].
-pub fn decode_stored_receipts(mut rlp: &[u8]) -> Result<Vec<ReceiptEnvelope>, alloy_rlp::Error> {
+pub(crate) fn decode_stored_receipts(
+    mut rlp: &[u8],
+) -> Result<Vec<ReceiptEnvelope>, alloy_rlp::Error> {
     let mut list = Header::decode_bytes(&mut rlp, true)?;
     let mut receipts = Vec::new();
     while !list.is_empty() {

@@ -171,7 +171,7 @@ impl LayerKind {
     /// Whether each executed block is a write of its own to the engine, because the engine must see every row that the
     /// layer puts and deletes. Changes to blocks that are stored already stay one write, so that a command that fails
     /// halfway has changed nothing.
-    pub fn writes_each_block(&self, settings: &LayerOptions) -> bool {
+    fn writes_each_block(&self, settings: &LayerOptions) -> bool {
         (self.hooks.flushes_each_block)(settings) && settings.executes
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt::Display, str::FromStr};
 
 /// Default number of blocks between two rotations, as in the paper.
-pub const DEFAULT_INTERVAL: u64 = 1_000;
+const DEFAULT_INTERVAL: u64 = 1_000;
 
 /// Default number of slots of destroyed contracts that one slice of a merge removes.
 const DEFAULT_SWEEP: u64 = 4_096;

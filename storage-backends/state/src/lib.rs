@@ -96,6 +96,6 @@ pub use stamp::{STAMP_FILE, Stamp, StampError};
 pub use steps::{UndoSteps, undo_in_steps};
 pub use trail::{Lacking, Mark, TRAIL_TABLE, Trail, TrailStep};
 pub use undo::{UndoRecord, undo_writes_in_full};
-pub use wiped::{SLOTS_A_PIECE, WIPED_TABLE, has_wiped, remove_wiped, visit_wiped};
+pub use wiped::{SLOTS_A_PIECE, WIPED_TABLE, has_wiped, remove_wiped};
 pub use witness::{Touched, Witness};
 pub use writes::{AccountChange, AccountWrite, SlotWrite, TxWrites, WriteSet};

@@ -1,6 +1,6 @@
 //! The decoding of a layer's undo records.
 
-use crate::{Result, UndoRecord, UndoSteps, WriteSet, layer::SlotVisit, visit_wiped};
+use crate::{Result, UndoRecord, UndoSteps, WriteSet, layer::SlotVisit, wiped::visit_wiped};
 use alloy_primitives::B256;
 use polytrie_kv::Read;
 

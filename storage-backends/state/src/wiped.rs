@@ -122,7 +122,7 @@ pub(crate) fn visit_pieces(
 /// # Errors
 ///
 /// If the store fails, a piece is damaged, and any error of `visit`.
-pub fn visit_wiped(
+pub(crate) fn visit_wiped(
     rows: &dyn Read,
     wiped: (u64, &B256),
     from: &B256,

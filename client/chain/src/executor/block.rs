@@ -50,7 +50,7 @@ impl<'a> BlockToExecute<'a> {
 
     /// Returns the parts of a block that will be filled with transactions one by one. The fees go to the header's
     /// beneficiary.
-    pub const fn to_fill(header: &'a Header, withdrawals: Option<&'a [Withdrawal]>) -> Self {
+    pub(crate) const fn to_fill(header: &'a Header, withdrawals: Option<&'a [Withdrawal]>) -> Self {
         Self {
             header,
             coinbase: Some(header.beneficiary),

@@ -147,7 +147,7 @@ impl ImportError {
     }
 
     /// Returns the invalid block; `None` if a file is unreadable, or this program at fault.
-    pub fn invalid_block(&self) -> Option<InvalidReport> {
+    pub(crate) fn invalid_block(&self) -> Option<InvalidReport> {
         match self {
             Self::Invalid { block, .. } | Self::Stored { block } => Some(InvalidReport {
                 number: Some(block.number),

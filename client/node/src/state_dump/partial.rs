@@ -43,7 +43,7 @@ impl PartialState {
     }
 
     /// Adds known addresses and slots, for a layer that needs them.
-    pub fn add_preimages(&mut self, preimages: Preimages) {
+    pub(crate) fn add_preimages(&mut self, preimages: Preimages) {
         self.preimages.addresses.extend(preimages.addresses);
         self.preimages.slots.extend(preimages.slots);
     }

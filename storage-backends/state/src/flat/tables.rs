@@ -151,7 +151,7 @@ impl FlatTables {
     /// # Errors
     ///
     /// If the key has another length.
-    pub fn split_slot_key<'a>(&self, key: &'a [u8]) -> Result<(&'a [u8], B256)> {
+    pub(crate) fn split_slot_key<'a>(&self, key: &'a [u8]) -> Result<(&'a [u8], B256)> {
         let parts = key.split_at_checked(self.prefix);
         parts
             .and_then(|(account, slot)| Some((account, B256::try_from(slot).ok()?)))

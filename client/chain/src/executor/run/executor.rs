@@ -67,7 +67,7 @@ impl Executor {
 
     /// Returns this executor, set to make an access list of every block in any fork.
     #[must_use]
-    pub const fn with_access_lists(mut self) -> Self {
+    pub(crate) const fn with_access_lists(mut self) -> Self {
         self.access_lists = true;
         self
     }
@@ -125,7 +125,7 @@ impl Executor {
     /// # Errors
     ///
     /// Fails if the layer fails.
-    pub fn read_listed(
+    pub(crate) fn read_listed(
         &mut self,
         session: &mut Session,
         rules: &Rules<'_>,

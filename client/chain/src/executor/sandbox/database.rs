@@ -77,7 +77,7 @@ impl Sandbox {
     }
 
     /// Sets whether code can be a delegation, as it can from Prague on.
-    pub const fn set_delegations(&mut self, delegations: bool) {
+    pub(crate) const fn set_delegations(&mut self, delegations: bool) {
         self.delegations = delegations;
     }
 
