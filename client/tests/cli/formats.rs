@@ -304,7 +304,7 @@ fn lines_for_each_block_go_to_standard_output() {
     assert!(!elsewhere.path().exists());
 }
 
-/// It is no error: a script may name a block that a later file will have.
+/// A missing last block is no error: a script may name a block that a later file will have.
 #[test]
 fn files_without_the_last_block_are_noticed() {
     let data = Data::new();

@@ -508,7 +508,7 @@ fn a_transaction_has_one_input() {
     }
 }
 
-/// Its ether would be lost in a contract without code. The recipient was forgotten, and geth refuses it too.
+/// Without both, the recipient was forgotten, and the ether would be lost in a contract without code. geth refuses that too.
 #[test]
 fn a_transaction_has_a_recipient_or_code() {
     let node = Devnet::start("mpt", args![]);

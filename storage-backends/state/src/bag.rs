@@ -10,9 +10,9 @@ use std::ops::ControlFlow;
 pub struct BagNode {
     /// Hash of the account that has it in its storage trie; empty for the account trie.
     pub owner: Bytes,
-    /// Its path from the root, a byte a nibble.
+    /// Path of the node from the root, a byte a nibble.
     pub path: Bytes,
-    /// Its row.
+    /// Row of the node.
     pub row: Bytes,
 }
 

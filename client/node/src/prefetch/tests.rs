@@ -191,7 +191,7 @@ fn a_block_waits_for_its_bag_as_long_as_its_prefetcher_is_in_time() {
     assert!(!prefetchers.wait(last, LONG, &mut blocks));
 }
 
-/// It answers the blocks that it has with bags of nothing, which are no bags for them.
+/// The prefetcher answers its blocks with empty bags, which do not count.
 #[test]
 fn blocks_of_a_prefetcher_that_is_away_or_gone_go_to_another_one() {
     let mut prefetchers = start(layer("rain")).unwrap();
@@ -304,7 +304,7 @@ fn blocks_until_idle(prefetchers: &mut Prefetchers, brought: u64) -> usize {
     blocks
 }
 
-/// They may hang, or have no store that they could read.
+/// Such prefetchers may hang, or have no store that they could read.
 #[test]
 fn prefetchers_that_bring_nothing_are_not_relied_on() {
     let mut prefetchers = start(layer("rain")).unwrap();

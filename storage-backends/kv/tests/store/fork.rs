@@ -50,7 +50,7 @@ fn goes_its_own_way() {
     assert_eq!(fork.get(TABLE, b"a").unwrap(), None);
 }
 
-/// Then its layer reads many together, as that of the first store does.
+/// A layer on the fork then reads many rows together, as the layer on the first store does.
 #[test]
 fn a_fork_has_its_rows_where_the_first_store_has_them() {
     let engine = Requests::new(MemoryEngine::new());

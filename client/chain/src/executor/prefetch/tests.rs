@@ -490,7 +490,7 @@ fn the_turn_of_a_block_ends_its_run_on_what_was_read_together() {
     assert!((1..=2).contains(&slots.load(Relaxed)), "{slots:?}");
 }
 
-/// It reads for a block that will not be executed any more.
+/// The reader reads for a block that will not be executed any more.
 #[test]
 fn a_block_that_is_passed_over_is_not_waited_for() {
     let (asked, is_asked) = mpsc::channel();

@@ -26,7 +26,7 @@ fn a_delegation_is_new_code() {
     assert_eq!(state.codes()[&account.code_hash], Bytes::from(code));
 }
 
-/// It would be shown as one without code.
+/// A trace would show the account without code.
 #[test]
 fn an_account_whose_code_is_lost_is_not_traced() {
     // PUSH20 NOBODY BALANCE

@@ -378,7 +378,7 @@ mod tests {
         assert_eq!((done.blocks, done.nodes, done.states), (1, 0, 2));
     }
 
-    /// It would open the next one for each block, and take blocks from those that have a store.
+    /// Otherwise the prefetcher would open a state for each block, and take blocks from prefetchers that have a store.
     #[test]
     fn after_a_state_that_cannot_be_read_the_next_one_is_opened_later() {
         let dir = TempDir::new().unwrap();

@@ -124,7 +124,7 @@ mod tests {
     use alloy_primitives::B256;
     use std::net::TcpListener;
 
-    /// It may wait for more, as a server of HTTP does.
+    /// The server may wait for more bytes, as a server of HTTP does.
     #[test]
     fn a_server_that_says_nothing_is_no_node() {
         let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();

@@ -178,7 +178,7 @@ fn blocks_of_a_prefetcher_that_is_gone_are_left_to_others() {
     assert!(!shared.is_abandoned(number));
 }
 
-/// Its machine answers, so the system does not end the connection.
+/// The machine of the prefetcher answers, so the system does not end the connection.
 #[test]
 fn a_prefetcher_that_stays_away_gives_its_place_to_another_one() {
     let shared = shared();
@@ -212,7 +212,7 @@ fn a_prefetcher_that_stays_away_gives_its_place_to_another_one() {
     assert!(!is_too_slow(&shared, &work));
 }
 
-/// Their threads look at the same time, before one of them has left.
+/// The threads of the prefetchers look at the same time, before one of them has left.
 #[test]
 fn of_prefetchers_that_stay_away_one_gives_its_place_to_another_one() {
     let shared = shared();
@@ -257,7 +257,7 @@ fn a_prefetcher_cannot_keep_a_block_by_going_away_again_and_again() {
     assert!(work.due.lock()[0].since <= long_ago + away, "what it had waited before is counted");
 }
 
-/// It opens each newer state, and may fail to read any of them.
+/// The prefetcher opens each newer state, and may fail to read any of them.
 #[test]
 fn a_prefetcher_that_brings_nothing_is_not_relied_on_because_it_was_away() {
     let listener = Prefetchers::bind(([127, 0, 0, 1], 0).into()).unwrap();
