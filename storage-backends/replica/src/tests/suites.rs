@@ -30,7 +30,7 @@ impl Replica {
 
     /// Creates a layer with late workers, lost hints, a queue for one hint, and readers for all reads.
     fn in_trouble(workers: usize) -> Self {
-        let trouble = Trouble::new(workers as u64, 300, 50, true);
+        let trouble = Trouble::new(workers as u64, 100, 50, true);
         Self(ReplicaOptions { queue: 1, trouble: Some(trouble), ..Self::workers(workers).0 })
     }
 }
