@@ -14,7 +14,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use polytrie_kv::{Batch, LiveSet, Read, Snapshot, Store};
+use polytrie_kv::{Batch, KvError, LiveSet, Read, Snapshot, Store};
 use polytrie_state::{
     Commitment, HeadChange, Lifecycle, Outcome, Proposal, Result, StateError, UndoRecord, WriteSet,
     ahead::Readers, corrupt, write_codes,
@@ -205,8 +205,14 @@ impl LmptState {
                 // A slice that is late does not hold up proofs of the head. Until this proposal ends, nothing else uses
                 // the merge.
                 let found = MutexGuard::unlocked(&mut work, || merge.slice(slice, &mut stats));
-                (work.merge, work.stats) = (Some(merge), stats);
-                Some(found.map_err(|error| self.lifecycle.poison(error))?)
+                work.stats = stats;
+                // Nothing has changed yet. A merge that failed is dropped, and the next attempt starts it anew.
+                let found = found.map_err(|error| match error {
+                    StateError::Store(KvError::Panicked { .. }) => self.lifecycle.poison(error),
+                    error => error,
+                })?;
+                work.merge = Some(merge);
+                Some(found)
             }
         };
         let mut roots = meta.roots;

@@ -1,27 +1,20 @@
 //! Tests of what the suite cannot see from outside: sweeping, slack, memory, and proofs through all three tries.
 
+mod failures;
+
 use crate::{Boundary, FLAT_SLOTS, LmptLayer, LmptOptions, SWEEP, verify};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{KeyRange, MdbxEngine, MdbxOptions, MemoryEngine, Read, Store, StoreOptions};
 use polytrie_kv_testing::BeforeReads;
 use polytrie_state::{
-    Account, AccountChange, BlockRef, Commitment, GenesisAccount, GenesisSlots, Horizon, Proof,
-    Prove, Session, StateError, StateLayer, TxWrites, hash_address,
+    Account, AccountChange, BlockRef, Commitment, Horizon, Proof, Prove, Session, StateError,
+    StateLayer, TxWrites, hash_address,
 };
 use polytrie_testing::Seed;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
-use std::{
-    ops::ControlFlow,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
-    thread,
-    time::Duration,
-};
+use std::{ops::ControlFlow, sync::Arc, thread, time::Duration};
 
 /// A layer that is driven like the client drives it, with its undo records.
 struct Chain {
@@ -43,12 +36,16 @@ impl Chain {
     }
 
     fn run(&mut self, accounts: Vec<AccountChange>) -> Commitment {
+        self.try_run(accounts).unwrap()
+    }
+
+    fn try_run(&mut self, accounts: Vec<AccountChange>) -> Result<Commitment, StateError> {
         let parent = BlockRef { number: self.number(), hash: B256::ZERO };
-        let mut session = Session::begin(&*self.layer, parent).unwrap();
-        session.apply(&TxWrites { accounts }).unwrap();
-        let outcome = session.finish().unwrap().outcome;
+        let mut session = Session::begin(&*self.layer, parent)?;
+        session.apply(&TxWrites { accounts })?;
+        let outcome = session.finish()?.outcome;
         self.undo.push(outcome.undo.clone());
-        outcome.write(&self.store).unwrap()
+        outcome.write(&self.store)
     }
 
     fn undo(&mut self) -> Result<Commitment, StateError> {
@@ -331,54 +328,6 @@ fn late_merges_are_waited_for_and_counted() {
         let slices = (1..=blocks).filter(|n| schedule.slice_of(*n).is_some()).count() as u64;
         assert_eq!((stats.merges, stats.in_time + stats.late), (blocks / 4, slices), "{stats:?}");
     }
-}
-
-/// While a block waits for a late slice, the state before it is read and proven.
-#[test]
-fn only_the_block_waits_for_a_late_slice() {
-    let is_held = Arc::new(AtomicBool::new(true));
-    let held = is_held.clone();
-    let engine = BeforeReads::new(MemoryEngine::new(), move || {
-        while thread::current().name() == Some("lmpt-merge") && held.load(Ordering::SeqCst) {
-            thread::yield_now();
-        }
-        Ok(())
-    });
-    let store = Store::open(Arc::new(engine), LmptLayer::TABLES, StoreOptions::default()).unwrap();
-    let options = every(4);
-    let layer = LmptLayer::open(store.clone(), options).unwrap();
-    let loaded = |n: u64| GenesisAccount {
-        hash: hash_address(&address(n)),
-        account: Account::default(),
-        code: None,
-        slots: GenesisSlots::default(),
-    };
-    let mut accounts: Vec<GenesisAccount<'_>> = (10..14).map(loaded).collect();
-    accounts.sort_unstable_by_key(|account| account.hash);
-    layer.load(&mut accounts.into_iter().map(Ok)).unwrap();
-    let mut chain = Chain { store, layer, options, undo: Vec::new() };
-    // Block 6 takes the first slice with an entry, which needs a row of the loaded state.
-    while chain.number() < 5 {
-        chain.run(vec![write(chain.number(), Vec::new())]);
-    }
-    let (layer, digest) = (chain.layer.clone(), chain.layer.commitment().digest());
-    let (done, is_done) = mpsc::channel();
-    thread::scope(|scope| {
-        scope.spawn(|| chain.run(Vec::new()));
-        scope.spawn(move || {
-            // In the course of these the block comes to its slice.
-            for _ in 0..1_000 {
-                let reader = layer.reader().unwrap();
-                assert!(reader.account(&address(10)).unwrap().is_some());
-                let proof = layer.prove(&address(10), &[]).unwrap();
-                assert!(verify(digest, &proof).unwrap().exists);
-            }
-            done.send(()).unwrap();
-        });
-        let all = is_done.recv_timeout(Duration::from_secs(60));
-        is_held.store(false, Ordering::SeqCst);
-        all.unwrap();
-    });
 }
 
 /// The first blocks find out whether the store is slow. The later ones then announce what they read.

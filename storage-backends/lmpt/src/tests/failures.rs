@@ -1,0 +1,95 @@
+//! Tests of reads that fail or take long.
+
+use super::*;
+use polytrie_kv::{Engine, KvError};
+use polytrie_state::{GenesisAccount, GenesisSlots};
+use std::sync::{
+    atomic::{AtomicBool, Ordering},
+    mpsc,
+};
+
+impl Chain {
+    /// Opens a layer on an engine, and loads four accounts.
+    fn loaded(engine: impl Engine, options: LmptOptions) -> Self {
+        let (engine, tables) = (Arc::new(engine), LmptLayer::TABLES);
+        let store = Store::open(engine, tables, StoreOptions::default()).unwrap();
+        let layer = LmptLayer::open(store.clone(), options).unwrap();
+        let loaded = |n: u64| GenesisAccount {
+            hash: hash_address(&address(n)),
+            account: Account::default(),
+            code: None,
+            slots: GenesisSlots::default(),
+        };
+        let mut accounts: Vec<GenesisAccount<'_>> = (10..14).map(loaded).collect();
+        accounts.sort_unstable_by_key(|account| account.hash);
+        layer.load(&mut accounts.into_iter().map(Ok)).unwrap();
+        Self { store, layer, options, undo: Vec::new() }
+    }
+}
+
+/// While a block waits for a late slice, the state before it is read and proven.
+#[test]
+fn only_the_block_waits_for_a_late_slice() {
+    let is_held = Arc::new(AtomicBool::new(true));
+    let held = is_held.clone();
+    let engine = BeforeReads::new(MemoryEngine::new(), move || {
+        while thread::current().name() == Some("lmpt-merge") && held.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        Ok(())
+    });
+    let mut chain = Chain::loaded(engine, every(4));
+    // Block 6 takes the first slice with an entry, which needs a row of the loaded state.
+    while chain.number() < 5 {
+        chain.run(vec![write(chain.number(), Vec::new())]);
+    }
+    let (layer, digest) = (chain.layer.clone(), chain.layer.commitment().digest());
+    let (done, is_done) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| chain.run(Vec::new()));
+        scope.spawn(move || {
+            // In the course of these the block comes to its slice.
+            for _ in 0..1_000 {
+                let reader = layer.reader().unwrap();
+                assert!(reader.account(&address(10)).unwrap().is_some());
+                let proof = layer.prove(&address(10), &[]).unwrap();
+                assert!(verify(digest, &proof).unwrap().exists);
+            }
+            done.send(()).unwrap();
+        });
+        let all = is_done.recv_timeout(Duration::from_secs(60));
+        is_held.store(false, Ordering::SeqCst);
+        all.unwrap();
+    });
+}
+
+/// A read of the merge that fails is an error of the block which needs the slice. The block can be tried again.
+#[test]
+fn a_merge_that_failed_is_started_again() {
+    for (boundary, first_read) in [(Boundary::Slices, 6), (Boundary::Switch, 8)] {
+        let fails = Arc::new(AtomicBool::new(true));
+        let failing = fails.clone();
+        let engine = BeforeReads::new(MemoryEngine::new(), move || {
+            if thread::current().name() != Some("lmpt-merge") || !failing.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            let reason = "on purpose".to_owned();
+            Err(KvError::Engine { engine: "fault", action: "reading", reason })
+        });
+        let options = LmptOptions { boundary, ..every(4) };
+        let mut chain = Chain::loaded(engine, options);
+        let mut sound = Chain::loaded(MemoryEngine::new(), options);
+        for number in 1..=12 {
+            let changes = || vec![write(number, numbered(0..2, number))];
+            let mut found = chain.try_run(changes());
+            if number == first_read {
+                let error = found.unwrap_err();
+                assert!(matches!(error, StateError::Store(KvError::Engine { .. })), "{error:?}");
+                fails.store(false, Ordering::SeqCst);
+                found = chain.try_run(changes());
+            }
+            assert_eq!(found.unwrap(), sound.run(changes()), "{boundary}, block {number}");
+        }
+        chain.check();
+    }
+}
