@@ -112,9 +112,9 @@ impl Pending {
         self.ahead.update(&self.changes).map(drop)
     }
 
-    /// Whether this change is written to `store`, which may be a snapshot.
-    pub(crate) fn is_written(&self, store: &dyn Read) -> Result<bool> {
-        Ok(Meta::read(store)? == Some(self.meta))
+    /// Whether this row of the head is that of the change, so that the change is written.
+    pub(crate) fn is_of(&self, row: Option<Meta>) -> bool {
+        row == Some(self.meta)
     }
 }
 

@@ -205,25 +205,37 @@ impl Prove for LmptLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof> {
         let shared = self.shared()?;
         shared.lifecycle.ready()?;
-        // The lock keeps the head from changing meanwhile.
-        let work = shared.work.lock();
-        let (reader, roots) = {
-            let head = shared.head.read();
-            (shared.reader_at(&head), head.meta.roots)
-        };
-        let Some(pending) = &work.pending else {
-            return proof::prove(&reader, &roots, address, slots);
-        };
-        if pending.is_written(&reader.view.flat)? {
-            // The rows of the snapshot trie already include the block's slice.
-            return Err(StateError::Protocol(
-                "a proof was asked for between the writing of a block and its acceptance",
-            ));
-        }
         let poison = |error| shared.lifecycle.poison(error);
-        pending.take_back().map_err(poison)?;
-        let proof = proof::prove(&reader, &roots, address, slots);
-        pending.make_again().map_err(poison)?;
-        proof
+        loop {
+            let (reader, roots) = {
+                let head = shared.head.read();
+                (shared.reader_at(&head), head.meta.roots)
+            };
+            let question = proof::Question::new(&reader, address, slots)?;
+            let row = Meta::read(&reader.view.flat)?;
+            // The lock keeps the head from changing meanwhile. Blocks wait for it, so rows of the store are read before and
+            // after.
+            let work = shared.work.lock();
+            if shared.head.read().seq != reader.view.seq {
+                continue;
+            }
+            let above = match &work.pending {
+                None => question.above(&reader)?,
+                Some(pending) if pending.is_of(row) => {
+                    // The rows of the snapshot trie already include the block's slice.
+                    return Err(StateError::Protocol(
+                        "a proof was asked for between the writing of a block and its acceptance",
+                    ));
+                }
+                Some(pending) => {
+                    pending.take_back().map_err(poison)?;
+                    let above = question.above(&reader);
+                    pending.make_again().map_err(poison)?;
+                    above?
+                }
+            };
+            drop(work);
+            return question.prove(&reader, &roots, above);
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use polytrie_kv::Read;
 use polytrie_state::{
-    Account, Proof, ProofError, Proven, Result, SlotProof, hash_address, hash_slot,
+    Account, Proof, ProofError, Proven, Result, SlotProof, corrupt, hash_address, hash_slot,
 };
 use polytrie_trie::{EMPTY_ROOT, Rows, prove_key, verify_key};
 use serde::{Deserialize, Serialize};
@@ -47,58 +47,118 @@ struct Layers {
     snapshot: Vec<Bytes>,
 }
 
-/// Makes a proof of the values that a reader of the head sees. The tries in memory must be at the head.
-pub(crate) fn prove(
-    reader: &LmptReader,
-    roots: &Roots,
-    address: &Address,
-    slots: &[U256],
-) -> Result<Proof> {
-    let account = hash_address(address);
-    let (value, account_proof) = prove_layers(reader, &Key::Account(account))?;
-    let record = value.and_then(Value::record);
-    let storage_proof = slots
-        .iter()
-        .map(|slot| {
-            let Some(Record { incarnation, .. }) = record else {
-                return Ok(SlotProof { key: *slot, value: U256::ZERO, proof: Layers::default() });
-            };
-            let key = SlotKey { account, incarnation, slot: hash_slot(slot) };
-            let (value, proof) = prove_layers(reader, &Key::Slot(key))?;
-            let value = value.map_or(U256::ZERO, Value::number);
-            Ok(SlotProof { key: *slot, value, proof })
-        })
-        .collect::<Result<_>>()?;
-    let shown = record.map_or_else(Account::default, |record| record.account);
-    let body = Body {
-        address: *address,
-        snapshot_root: roots.snapshot,
-        intermediate: roots.intermediate,
-        delta: roots.delta,
-        exists: record.is_some(),
-        nonce: U64::from(shown.nonce),
-        balance: shown.balance,
-        code_hash: shown.code_hash,
-        incarnation: U64::from(record.map_or(0, |record| record.incarnation)),
-        account_proof,
-        storage_proof,
-    };
-    Proof::of(NAME, &body)
+/// The question that a proof answers.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    address: &'a Address,
+    slots: &'a [U256],
+    account: B256,
+    /// The account's record, whose incarnation the keys of the slots have.
+    record: Option<Record>,
 }
 
-fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers)> {
-    let mut layers = Layers::default();
-    let mut decided;
-    (decided, layers.delta) = reader.view.delta.prove(key)?;
-    if decided.is_none() {
-        (decided, layers.intermediate) = reader.view.intermediate.prove(key)?;
+/// A key, and what the tries in memory show of it.
+#[derive(Debug)]
+pub(crate) struct Above {
+    key: Key,
+    decided: Option<Value>,
+    layers: Layers,
+}
+
+impl<'a> Question<'a> {
+    /// Reads which keys the proof is about.
+    pub(crate) fn new(
+        reader: &LmptReader,
+        address: &'a Address,
+        slots: &'a [U256],
+    ) -> Result<Self> {
+        let account = hash_address(address);
+        Ok(Self { address, slots, account, record: reader.view.account(&account)? })
     }
-    if decided.is_none() {
-        let rows = Rows::new(&reader.view.flat as &dyn Read, SNAPSHOT_TRIE);
-        let place = Places::snapshot().of(key);
-        (decided, layers.snapshot) = prove_key(&place, &rows)?;
+
+    /// Proves the account and its slots in the tries in memory, which must be at the head that the reader sees.
+    pub(crate) fn above(&self, reader: &LmptReader) -> Result<(Above, Vec<Above>)> {
+        let account = self.account;
+        let of_account = Above::of(reader, Key::Account(account))?;
+        let Some(Record { incarnation, .. }) = self.record else {
+            return Ok((of_account, Vec::new()));
+        };
+        let of_slots = self.slots.iter().map(|slot| {
+            let key = SlotKey { account, incarnation, slot: hash_slot(slot) };
+            Above::of(reader, Key::Slot(key))
+        });
+        Ok((of_account, of_slots.collect::<Result<_>>()?))
     }
-    Ok((decided.and_then(Value::present), layers))
+
+    /// Makes the proof of the values that a reader of the head saw when the tries in memory were there.
+    pub(crate) fn prove(
+        &self,
+        reader: &LmptReader,
+        roots: &Roots,
+        (account, slots): (Above, Vec<Above>),
+    ) -> Result<Proof> {
+        let (value, account_proof) = account.and_below(reader)?;
+        let record = value.and_then(Value::record);
+        if record != self.record {
+            return Err(corrupt!("tries and flat map differ in account {}", self.address));
+        }
+        let mut shown = slots.into_iter();
+        let storage_proof = self
+            .slots
+            .iter()
+            .map(|slot| {
+                // An account that does not exist has no slots.
+                let Some(above) = shown.next() else {
+                    return Ok(SlotProof {
+                        key: *slot,
+                        value: U256::ZERO,
+                        proof: Layers::default(),
+                    });
+                };
+                let (value, proof) = above.and_below(reader)?;
+                let value = value.map_or(U256::ZERO, Value::number);
+                Ok(SlotProof { key: *slot, value, proof })
+            })
+            .collect::<Result<_>>()?;
+        let shown = record.map_or_else(Account::default, |record| record.account);
+        let body = Body {
+            address: *self.address,
+            snapshot_root: roots.snapshot,
+            intermediate: roots.intermediate,
+            delta: roots.delta,
+            exists: record.is_some(),
+            nonce: U64::from(shown.nonce),
+            balance: shown.balance,
+            code_hash: shown.code_hash,
+            incarnation: U64::from(record.map_or(0, |record| record.incarnation)),
+            account_proof,
+            storage_proof,
+        };
+        Proof::of(NAME, &body)
+    }
+}
+
+impl Above {
+    fn of(reader: &LmptReader, key: Key) -> Result<Self> {
+        let mut layers = Layers::default();
+        let mut decided;
+        (decided, layers.delta) = reader.view.delta.prove(&key)?;
+        if decided.is_none() {
+            (decided, layers.intermediate) = reader.view.intermediate.prove(&key)?;
+        }
+        Ok(Self { key, decided, layers })
+    }
+
+    /// Adds what the snapshot shows, unless a trie above it decides. Returns the value of the key.
+    fn and_below(self, reader: &LmptReader) -> Result<(Option<Value>, Layers)> {
+        let Self { key, mut decided, mut layers } = self;
+        if decided.is_none() {
+            let rows = Rows::new(&reader.view.flat as &dyn Read, SNAPSHOT_TRIE);
+            let place = Places::snapshot().of(&key);
+            (decided, layers.snapshot) = prove_key(&place, &rows)?;
+        }
+        Ok((decided.and_then(Value::present), layers))
+    }
 }
 
 /// Checks a proof of this layer against the digest of a commitment; no layer is needed.

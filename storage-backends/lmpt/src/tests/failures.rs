@@ -4,7 +4,7 @@ use super::*;
 use polytrie_kv::{Engine, KvError};
 use polytrie_state::{GenesisAccount, GenesisSlots};
 use std::sync::{
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
     mpsc,
 };
 
@@ -91,5 +91,57 @@ fn a_merge_that_failed_is_started_again() {
             assert_eq!(found.unwrap(), sound.run(changes()), "{boundary}, block {number}");
         }
         chain.check();
+    }
+}
+
+/// No block waits for the rows that a proof reads, whichever of them takes long.
+#[test]
+fn no_block_waits_for_the_rows_of_a_proof() {
+    let (is_held, left) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (events, event) = mpsc::channel();
+    let (held, counted, reached) = (is_held.clone(), left.clone(), events.clone());
+    let engine = BeforeReads::new(MemoryEngine::new(), move || {
+        if thread::current().name() == Some("proof")
+            && counted.fetch_sub(1, Ordering::SeqCst) == 1
+        {
+            reached.send(None).unwrap();
+            while held.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+        }
+        Ok(())
+    });
+    let mut chain = Chain::loaded(engine, every(4));
+    for read in 1.. {
+        is_held.store(true, Ordering::SeqCst);
+        // After the read that is held, no number of reads comes to this one again.
+        left.store(read, Ordering::SeqCst);
+        let (layer, before) = (chain.layer.clone(), chain.layer.commitment().digest());
+        let (done, is_done) = mpsc::channel();
+        let (blocks, events) = (&mut chain, events.clone());
+        let (proof, was_held) = thread::scope(|scope| {
+            let prove = move || {
+                let proof = layer.prove(&address(10), &[U256::ZERO]);
+                events.send(Some(proof)).unwrap();
+            };
+            thread::Builder::new().name("proof".into()).spawn_scoped(scope, prove).unwrap();
+            if let Some(proof) = event.recv().unwrap() {
+                return (proof, false);
+            }
+            scope.spawn(move || {
+                blocks.run(vec![write(read, Vec::new())]);
+                done.send(()).unwrap();
+            });
+            let run = is_done.recv_timeout(Duration::from_secs(60));
+            is_held.store(false, Ordering::SeqCst);
+            run.unwrap();
+            (event.recv().unwrap().unwrap(), true)
+        });
+        let (proof, after) = (proof.unwrap(), chain.layer.commitment().digest());
+        assert!([before, after].iter().any(|digest| verify(*digest, &proof).is_ok()), "{read}");
+        if !was_held {
+            assert!(read > 2, "the proof has read no row of the snapshot");
+            break;
+        }
     }
 }
