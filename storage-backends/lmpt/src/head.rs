@@ -161,6 +161,16 @@ impl LmptState {
         Ok(Self { store, lifecycle, options, readers, live, head, work, undo_from })
     }
 
+    /// Makes a loaded state the head.
+    pub(crate) fn fill(&self, meta: Meta) -> Result<()> {
+        let rows = (&self.store as &dyn Read, self.store.scratch());
+        let (delta, intermediate) =
+            journal::generations(rows, &meta, &self.live, self.options.memory_bytes)?;
+        let mut head = self.head.write();
+        *head = HeadState { meta, delta, intermediate, seq: head.seq + 1, before: None };
+        Ok(())
+    }
+
     /// Takes the merge from which the next block takes its slice; starts it if necessary.
     fn take_merge(&self, work: &mut Work, next: u64) -> Result<Merge> {
         let head = self.head.read();

@@ -2,8 +2,8 @@
 
 use crate::{
     FLAT_ACCOUNTS, FLAT_SLOTS, JOURNAL, LmptOptions, META, NAME, SNAPSHOT_TRIE, SWEEP, check,
-    head::{HeadState, LmptChange, LmptState, Work},
-    journal, load,
+    head::{LmptChange, LmptState, Work},
+    load,
     merge::MergeStats,
     meta::{Meta, Roots},
     proof,
@@ -11,12 +11,13 @@ use crate::{
     undo::LmptRecords,
 };
 use alloy_primitives::{Address, B256, U256};
-use polytrie_kv::{Read, Store, Table};
+use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccounts, Horizon,
     LayerSession, Outcome, Proof, Prove, Result, SlotVisit, StateError, StateLayer, StateReader,
     UndoRecords, WIPED_TABLE,
 };
+use polytrie_trie::EMPTY_ROOT;
 use std::sync::{Arc, OnceLock, atomic::Ordering};
 
 /// The layered trie as a state layer.
@@ -95,12 +96,10 @@ impl StateLayer for LmptLayer {
         let mut work = shared.work.lock();
         shared.lifecycle.fillable()?;
         *work = Work::default();
+        // The head in memory must not outlive its rows if the load fails half-way.
+        shared.fill(Meta::loaded(&shared.options, EMPTY_ROOT))?;
         let meta = load::load(&shared.store, &shared.options, accounts)?;
-        let rows = (&shared.store as &dyn Read, shared.store.scratch());
-        let (delta, intermediate) =
-            journal::generations(rows, &meta, &shared.live, shared.options.memory_bytes)?;
-        let mut head = shared.head.write();
-        *head = HeadState { meta, delta, intermediate, seq: head.seq + 1, before: None };
+        shared.fill(meta)?;
         shared.lifecycle.filled();
         Ok(meta.roots.commitment())
     }

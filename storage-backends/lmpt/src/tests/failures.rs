@@ -145,3 +145,21 @@ fn no_block_waits_for_the_rows_of_a_proof() {
         }
     }
 }
+
+/// A load that fails leaves no head whose rows are gone.
+#[test]
+fn a_load_that_fails_leaves_an_empty_layer() {
+    let mut chain = Chain::new(every(4));
+    let empty = chain.layer.commitment();
+    while chain.number() < 6 {
+        chain.run(vec![write(chain.number(), numbered(0..3, 1))]);
+    }
+    let accounts = &mut std::iter::once(Err(StateError::Protocol("an error of the source")));
+    chain.layer.load(accounts).unwrap_err();
+    assert_eq!(chain.layer.commitment(), empty);
+    let reader = chain.layer.reader().unwrap();
+    for n in 0..6 {
+        assert_eq!(reader.account(&address(n)).unwrap(), None);
+        assert_eq!(reader.slot(&address(n), &U256::ZERO).unwrap(), U256::ZERO);
+    }
+}
