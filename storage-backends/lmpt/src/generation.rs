@@ -152,6 +152,34 @@ impl Generation {
             .filter_map(|entry| entry.map(|(hash, found)| Some((hash, found?))).transpose())
     }
 
+    /// Whether `is_found` holds for a slot of `storage` that has a value after change `seq`. The slots come in no order,
+    /// and end with the first that is found.
+    pub(crate) fn any_slot(
+        &self,
+        (account, incarnation): (B256, u64),
+        seq: u64,
+        mut is_found: impl FnMut(&SlotKey) -> Result<bool>,
+    ) -> Result<bool> {
+        let key = |slot| SlotKey { account, incarnation, slot };
+        // The index is read before the spilled keys, because its keys may be spilled in between.
+        for slot in self.index.read().slots_of((account, incarnation), seq) {
+            if is_found(&key(slot))? {
+                return Ok(true);
+            }
+        }
+        let spilled = self.spilled_keys();
+        let spilled = spilled.map(|spill| spill.list(Some((account, incarnation)), &B256::ZERO));
+        for entry in spilled.into_iter().flatten() {
+            let key = key(entry?.0);
+            // The index may have a later value of a spilled key.
+            let value = self.slot(&key, seq)?.unwrap_or_default();
+            if !value.is_zero() && is_found(&key)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Returns all entries of the trie, in no order.
     pub(crate) fn entries(&self) -> Result<Vec<(Key, Value)>> {
         let index = self.index.read();
@@ -281,5 +309,38 @@ mod tests {
         let places = Places::salted(B256::ZERO).of_all(&changes(0..1_000, 1), |change| &change.key);
         let mut trie = generation.trie.lock();
         assert!(places.iter().all(|place| trie.known(place).is_some()));
+    }
+
+    /// Whether a storage has slots is known from the first one that has a value, in memory and on disk.
+    #[test]
+    fn the_first_slot_that_is_found_ends_the_search() {
+        let store = Store::memory(LmptLayer::TABLES).unwrap();
+        let generation = Generation::new(B256::ZERO, store.scratch());
+        let (live, account, incarnation) = (LiveSet::default(), B256::repeat_byte(1), 7);
+        let change = |n: u64| {
+            let key = SlotKey { account, incarnation, slot: B256::from(U256::from(n)) };
+            // Half of the slots are tombstones.
+            let after = Some(Value::of_slot(U256::from(n % 2)));
+            Change { key: Key::Slot(key), before: None, after }
+        };
+        let changes: Vec<Change> = (0..100).map(change).collect();
+        generation.update(&changes).unwrap();
+        generation.remember(&changes, 1, &live);
+        let search = |incarnation: u64, is_found: bool| {
+            let mut looked_at = 0;
+            let found = generation.any_slot((account, incarnation), 1, |_| {
+                looked_at += 1;
+                Ok(is_found)
+            });
+            (found.unwrap(), looked_at)
+        };
+        for is_spilled in [false, true] {
+            if is_spilled {
+                generation.spill_keys(1, &live).unwrap();
+            }
+            assert_eq!(search(7, true), (true, 1));
+            assert_eq!(search(7, false), (false, 50));
+            assert_eq!(search(8, true), (false, 0));
+        }
     }
 }

@@ -101,6 +101,15 @@ impl Index {
         found
     }
 
+    /// Returns the slots of `storage` that have a value after change `seq`, in no order.
+    pub(crate) fn slots_of(&self, storage: (B256, u64), seq: u64) -> impl Iterator<Item = B256> {
+        let slots = self.storages.get(&storage).into_iter().flat_map(Entries::iter);
+        slots.filter_map(move |(slot, versions)| {
+            let value = at(versions, seq)??;
+            (!value.is_zero()).then_some(*slot)
+        })
+    }
+
     /// Returns all keys with their values as of the last change, in no order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, Option<Value>)> {
         let accounts = self.accounts.iter().map(|(hash, versions)| {

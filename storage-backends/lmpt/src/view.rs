@@ -10,7 +10,7 @@ use alloy_primitives::{B256, U256, map::B256Map};
 use parking_lot::Mutex;
 use polytrie_kv::Read;
 use polytrie_state::{Access, HashVisit, Result, SlotVisit, any_slot, visit_over};
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 /// Records that were read: the key of a slot has the incarnation of its account.
 pub(crate) type Records = B256Map<Option<Record>>;
@@ -96,9 +96,27 @@ impl<R: Read> View<R> {
         flat::look_at(&self.flat, &below)
     }
 
-    /// Whether an account has any slot.
+    /// Whether an account has any slot. Ends with the first one that is found, and sorts none.
     pub(crate) fn has_slots(&self, account: B256, incarnation: u64) -> Result<bool> {
-        any_slot(|visit| self.slots((account, incarnation), &B256::ZERO, visit))
+        let storage = (account, incarnation);
+        if self.delta.any_slot(storage, self.seq, |_| Ok(true))? {
+            return Ok(true);
+        }
+        let is_shown = self.intermediate.any_slot(storage, self.seq, |key| {
+            Ok(self.delta.slot(key, self.seq)?.is_none())
+        })?;
+        if is_shown {
+            return Ok(true);
+        }
+        any_slot(|visit| {
+            flat::scan_slots(&self.flat, storage, &B256::ZERO, &mut |slot, value| {
+                // What the tries have of a slot is a tombstone, or it would have been found.
+                match self.slot_above(&SlotKey { account, incarnation, slot })? {
+                    None => visit(slot, value),
+                    Some(_) => Ok(ControlFlow::Continue(())),
+                }
+            })
+        })
     }
 
     /// Returns the accounts, or the slots of `storage`, that the layers above the flat map have, in order.
