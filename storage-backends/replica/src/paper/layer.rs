@@ -219,12 +219,10 @@ struct PaperProposal {
 
 impl Unaccepted for PaperProposal {
     fn accept(mut self: Box<Self>) -> Result<()> {
-        if let Some(trie) = self.trie.take() {
-            trie.accept()?;
-        }
+        // As soon as the trie has accepted, the next block may begin, and it reads these rows.
         let rows = self.rows.take();
-        // The trie has the change already, and cannot be read without its flat rows.
-        self.flat.accept(rows).map_err(|error| self.lifecycle.poison(error))
+        self.flat.accept(rows).map_err(|error| self.lifecycle.poison(error))?;
+        self.trie.take().map_or(Ok(()), Unaccepted::accept)
     }
 
     fn discard(mut self: Box<Self>) -> Result<()> {

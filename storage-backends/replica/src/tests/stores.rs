@@ -2,9 +2,13 @@
 
 use super::suites::{Printed, Replica};
 use crate::{FlatStore, JOURNAL, META, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions};
-use polytrie_kv::{Batch, Durability, Engine, KeyRange, MemoryEngine, Store, StoreOptions};
-use polytrie_kv_testing::{Fault, FaultEngine, entries, set_row};
-use polytrie_state::{StateError, StateLayer};
+use alloy_primitives::B256;
+use parking_lot::Mutex;
+use polytrie_kv::{
+    Batch, Changes, Durability, Engine, KeyRange, KvError, MemoryEngine, Store, StoreOptions,
+};
+use polytrie_kv_testing::{Fault, FaultEngine, Wrapped, entries, set_row};
+use polytrie_state::{BlockRef, StateError, StateLayer};
 use polytrie_testing::{
     History, Seed,
     follow::{assert_clean, problems},
@@ -47,8 +51,8 @@ impl LayerFactory for Apart {
     }
 }
 
-/// The process ends at every write of the main store, before it or after it: that is, between the two stores and
-/// anywhere else. After opening, the flat state is that of the trie.
+/// The process ends at each write of either store, before it or after it: between the two stores and anywhere else.
+/// After opening, the flat state is that of the trie.
 #[test]
 fn a_crash_between_the_two_stores_heals() {
     crash_between_the_two_stores(false);
@@ -62,19 +66,29 @@ fn a_crash_between_the_two_stores_heals_in_the_mode_of_the_paper() {
 fn crash_between_the_two_stores(is_printed: bool) {
     let seed = Seed::or(51);
     let history = History::random(seed.value(), 24);
-    for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
-        let context = format!("crash at write {at} ({fault:?}), seed {}", history.seed);
-        let main: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-        let flat: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
-        let faulty = Arc::new(FaultEngine::new(main.clone(), fault, at));
-        let factory = Apart { is_printed, ..Apart::on(flat) };
-        let options = StoreOptions { flush_every: 3, ..STORE_IN_STEP };
-        let ended = go_on(&factory, faulty.clone(), &options, &history, &context);
-        assert_eq!(ended.is_err(), faulty.fired(), "{context}: a failed write was swallowed");
-        go_on(&factory, main, &options, &history, &context)
-            .unwrap_or_else(|e| panic!("{context}: {e}"));
-        if !faulty.fired() {
-            return;
+    let options = StoreOptions { flush_every: 3, ..STORE_IN_STEP };
+    // The flat store is flushed never, or every second change, and the write that fails is in one of the two stores.
+    for (flush_every, is_flat) in [(u64::MAX, false), (2, false), (2, true)] {
+        for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
+            let context = format!(
+                "flushed every {flush_every}, crash at write {at} ({fault:?}), flat {is_flat}, seed {}",
+                history.seed
+            );
+            let [main, flat] = [(); 2].map(|()| Arc::new(MemoryEngine::new()) as Arc<dyn Engine>);
+            let on =
+                |engine: Arc<dyn Engine>| Apart { flush_every, is_printed, ..Apart::on(engine) };
+            let inner = if is_flat { flat.clone() } else { main.clone() };
+            let faulty = Arc::new(FaultEngine::new(inner, fault, at));
+            let ended = match is_flat {
+                true => go_on(&on(faulty.clone()), main.clone(), &options, &history, &context),
+                false => go_on(&on(flat.clone()), faulty.clone(), &options, &history, &context),
+            };
+            assert_eq!(ended.is_err(), faulty.fired(), "{context}: a failed write was swallowed");
+            go_on(&on(flat), main, &options, &history, &context)
+                .unwrap_or_else(|e| panic!("{context}: {e}"));
+            if !faulty.fired() {
+                break;
+            }
         }
     }
 }
@@ -240,4 +254,51 @@ fn stores_that_do_not_belong_together_are_refused() {
     let error = Driver::open_on(&Replica::default(), engines[0].clone(), &STORE_IN_STEP)
         .expect_err("no flat state");
     assert!(error.to_string().contains("--replica.path"), "{error}");
+}
+
+/// An engine that begins a block while it writes.
+#[derive(Debug, Default)]
+struct BeginsBlocks {
+    inner: MemoryEngine,
+    layer: Mutex<Option<Arc<dyn StateLayer>>>,
+    /// The number of blocks that were begun, and of those that were refused.
+    asked: Mutex<[u64; 2]>,
+}
+
+polytrie_kv_testing::wrapped!(BeginsBlocks);
+
+impl Wrapped for BeginsBlocks {
+    fn inner(&self) -> &dyn Engine {
+        &self.inner
+    }
+
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        let layer = self.layer.lock().clone();
+        if let Some(layer) = layer {
+            let begun = layer.begin(BlockRef { number: 0, hash: B256::ZERO });
+            self.asked.lock()[usize::from(begun.is_err())] += 1;
+        }
+        self.inner.write(changes)
+    }
+}
+
+/// A block begins when the flat store has the change before it, not as soon as the trie has it.
+#[test]
+fn no_block_begins_between_the_two_stores() {
+    let history = History::random(56, 30);
+    for is_printed in [false, true] {
+        let flat = Arc::new(BeginsBlocks::default());
+        let factory = Apart { flush_every: 1, is_printed, ..Apart::on(flat.clone()) };
+        let durability = Durability::ByHand;
+        let options = StoreOptions { durability, flush_every: 1_000, ..STORE_IN_STEP };
+        let main = Arc::new(MemoryEngine::new());
+        let mut driver = Driver::open_on(&factory, main, &options).expect("opens");
+        driver.load(history.genesis()).expect("a genesis loads");
+        *flat.layer.lock() = Some(driver.layer().clone());
+        driver.run_by_hand(&history.blocks);
+        *flat.layer.lock() = None;
+        let [begun, refused] = *flat.asked.lock();
+        assert_eq!(begun, 0);
+        assert!(refused > 3, "{refused} writes of the flat store within blocks");
+    }
 }
