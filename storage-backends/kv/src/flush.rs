@@ -6,7 +6,7 @@ use crate::{
     counters::{Counted, Counters},
     journal::{self, Applied, Journal},
     overlay::{Generation, Layers},
-    recent::EngineView,
+    recent::{EngineView, Older},
     shard::Sharded,
     table::TableSet,
 };
@@ -45,6 +45,8 @@ pub(crate) struct StoreState {
     /// The engine's content below the layers. The lock is held while the engine reads, which may take as long as a
     /// disk does, unless it asks other machines. The view changes only when a flush has ended, before its layer is dropped.
     pub(crate) view: Sharded<Arc<EngineView>>,
+    /// The views before it that snapshots may still hold.
+    pub(crate) older: Mutex<Older>,
     pub(crate) control: Mutex<Control>,
     /// Signals waiting threads that a flush has ended.
     pub(crate) ended: Condvar,
@@ -170,8 +172,12 @@ impl StoreState {
     /// Replaces the view that reads of the engine use from now on.
     pub(crate) fn set_view(&self, view: Arc<EngineView>) {
         let old = std::mem::replace(&mut *self.view.write(), view);
+        let older = old.recent.is_some().then(|| Arc::downgrade(&old));
         // Not under the lock: closing it may take a while.
         drop(old);
+        if let Some(older) = older {
+            self.older.lock().add(older);
+        }
     }
 
     /// Runs code of an engine, and turns a panic in it into an error.

@@ -8,6 +8,7 @@
 use crate::{Engine, Result, Table, View};
 use hashbrown::{HashTable, hash_table::Entry};
 use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
 
 /// Number of parts of the cache, each with a lock.
 const SHARDS: usize = 16;
@@ -34,6 +35,29 @@ impl EngineView {
     }
 }
 
+/// The views before the newest one that snapshots may still hold.
+#[derive(Debug, Default)]
+pub(crate) struct Older(Vec<Weak<EngineView>>);
+
+impl Older {
+    /// Adds a view that a newer one has replaced. The caches of all these views together keep to the bytes of one, those of
+    /// the last views first; the others begin anew.
+    pub(crate) fn add(&mut self, view: Weak<EngineView>) {
+        self.0.push(view);
+        self.0.retain(|view| view.strong_count() > 0);
+        let mut kept = 0;
+        for view in self.0.iter().rev().filter_map(Weak::upgrade) {
+            let Some(recent) = &view.recent else { continue };
+            let bytes = recent.bytes();
+            if kept + bytes <= 2 * SHARDS * recent.limit {
+                kept += bytes;
+            } else {
+                recent.clear();
+            }
+        }
+    }
+}
+
 /// The cached answers of one view: rows, and keys that have no row.
 pub(crate) struct Recent {
     shards: [Mutex<Shard>; SHARDS],
@@ -48,6 +72,7 @@ struct Shard {
     young: HashTable<Answer>,
     bytes: usize,
     old: HashTable<Answer>,
+    old_bytes: usize,
 }
 
 struct Answer {
@@ -79,6 +104,20 @@ impl Recent {
         Self { shards, limit: bytes / SHARDS / 2 }
     }
 
+    /// Bytes of memory of all answers.
+    fn bytes(&self) -> usize {
+        let bytes = |shard: &Mutex<Shard>| {
+            let shard = shard.lock();
+            shard.bytes + shard.old_bytes
+        };
+        self.shards.iter().map(bytes).sum()
+    }
+
+    /// Drops all answers.
+    fn clear(&self) {
+        self.shards.iter().for_each(|shard| *shard.lock() = Shard::default());
+    }
+
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
         // The tables take the other bits.
         &self.shards[(hash >> 32) as usize % SHARDS]
@@ -105,7 +144,7 @@ impl Recent {
             let shard = &mut *shard;
             std::mem::swap(&mut shard.young, &mut shard.old);
             shard.young.clear();
-            shard.bytes = 0;
+            shard.old_bytes = std::mem::take(&mut shard.bytes);
         }
         let is_it = |answer: &Answer| answer.is_of(table, key.0);
         // Another thread may have cached the same key meanwhile.
@@ -119,8 +158,10 @@ impl Recent {
 crate::debug_fields!(Recent { limit });
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::MemoryEngine;
 
     const TABLE: Table = Table::new(1, "t", 32);
 
@@ -129,13 +170,17 @@ mod tests {
         (key, u64::from_le_bytes(*key).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
+    fn fill(recent: &Recent) {
+        for number in 0..50_000_u64 {
+            recent.put(TABLE, hashed(&number.to_le_bytes()), Some(&[1; 100]));
+        }
+    }
+
     #[test]
     fn it_keeps_to_its_bytes_and_to_what_came_last() {
         const BYTES: usize = 1 << 20;
         let recent = Recent::new(BYTES);
-        for number in 0..50_000_u64 {
-            recent.put(TABLE, hashed(&number.to_le_bytes()), Some(&[1; 100]));
-        }
+        fill(&recent);
         let held = |shard: &Mutex<Shard>| {
             let shard = shard.lock();
             let answers = shard.young.iter().chain(&shard.old);
@@ -143,11 +188,32 @@ mod tests {
         };
         let held: usize = recent.shards.iter().map(held).sum();
         assert!(held <= BYTES && held > BYTES / 2, "{held}");
+        assert_eq!(recent.bytes(), held);
         let known = |number: u64| {
             recent.get(TABLE, hashed(&number.to_le_bytes()), &mut Vec::new()) == Some(true)
         };
         assert!((48_000..50_000).all(known));
         assert!(!(0..40_000).any(known));
+    }
+
+    /// Snapshots that are held over flushes have not a whole cache each.
+    #[test]
+    fn the_views_before_the_newest_keep_the_bytes_of_one() {
+        const BYTES: usize = 1 << 20;
+        let (mut older, mut held) = (Older::default(), Vec::new());
+        for _ in 0..10 {
+            let view = MemoryEngine::new().view().unwrap();
+            let view = Arc::new(EngineView { view, recent: Some(Recent::new(BYTES)) });
+            fill(view.recent.as_ref().unwrap());
+            older.add(Arc::downgrade(&view));
+            held.push(view);
+            let bytes = held.iter().map(|view| view.recent.as_ref().unwrap().bytes());
+            let bytes = bytes.sum::<usize>();
+            assert!(bytes <= BYTES && bytes > BYTES / 2, "{bytes}");
+        }
+        held.clear();
+        older.add(Weak::new());
+        assert_eq!(older.0.len(), 0);
     }
 
     /// Code is read when a block runs ahead, and again when it is executed.

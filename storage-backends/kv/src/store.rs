@@ -114,6 +114,7 @@ impl Store {
             spare: Mutex::default(),
             batches: Mutex::default(),
             view: Sharded::new(Arc::new(view)),
+            older: Mutex::default(),
             control: Mutex::new(Control::default()),
             ended: Condvar::new(),
             engine,
