@@ -6,7 +6,7 @@
 
 use parking_lot::RwLock;
 use polytrie_kv::{KeyRange, Table};
-use std::{collections::BTreeSet, ops::Bound};
+use std::{collections::BTreeMap, ops::Bound};
 
 /// Longest `max_key` of tables whose keys are numbers (a block, a sequence) or begin with one.
 const NUMBERS: u16 = 12;
@@ -38,21 +38,32 @@ pub(crate) fn bucket(table: Table, key: &[u8]) -> &[u8] {
     &key[..end.map_or(key.len(), |last| last + 1)]
 }
 
-/// The buckets that may have rows. None is ever removed: an empty bucket costs a scan one request.
+/// The buckets that may have rows, each with the version that brought it: 0 for those that were there when the store was
+/// opened. None is ever removed: an empty bucket costs a scan one request.
 #[derive(Debug, Default)]
-pub(crate) struct Buckets(RwLock<BTreeSet<(u8, Box<[u8]>)>>);
+pub(crate) struct Buckets(RwLock<BTreeMap<(u8, Box<[u8]>), u64>>);
 
 impl Buckets {
     pub(crate) fn contains(&self, table: Table, bucket: &[u8]) -> bool {
-        self.0.read().contains(&(table.id, bucket.into()))
+        self.0.read().contains_key(&(table.id, bucket.into()))
     }
 
-    pub(crate) fn insert(&self, table: Table, bucket: &[u8]) {
-        self.0.write().insert((table.id, bucket.into()));
+    pub(crate) fn insert(&self, table: Table, bucket: &[u8], version: u64) {
+        self.0.write().entry((table.id, bucket.into())).or_insert(version);
     }
 
     /// Returns the buckets that may have rows of a range, in the order of the range.
     pub(crate) fn within(&self, table: Table, range: KeyRange<'_>) -> Vec<Vec<u8>> {
+        self.within_before(table, range, u64::MAX)
+    }
+
+    /// Returns those that may have rows of the range from before a version.
+    pub(crate) fn within_before(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        version: u64,
+    ) -> Vec<Vec<u8>> {
         if range.is_empty() {
             return Vec::new();
         }
@@ -64,8 +75,11 @@ impl Buckets {
             Bound::Unbounded::<(u8, Box<[u8]>)>,
         ));
         let within = all
-            .take_while(|(id, bucket)| *id == table.id && range.to.is_none_or(|to| **bucket < *to))
-            .map(|(_, bucket)| bucket.to_vec());
+            .take_while(|((id, bucket), _)| {
+                *id == table.id && range.to.is_none_or(|to| **bucket < *to)
+            })
+            .filter(|(_, first)| **first < version)
+            .map(|((_, bucket), _)| bucket.to_vec());
         let mut within: Vec<_> = within.collect();
         if range.reverse {
             within.reverse();
@@ -100,6 +114,17 @@ mod tests {
     }
 
     #[test]
+    fn a_bucket_has_no_rows_from_before_it_came() {
+        let buckets = Buckets::default();
+        for (version, first) in [(0, 0x10), (3, 0x20), (5, 0x30), (9, 0x10)] {
+            buckets.insert(HASHED, &[first, 0xff], version);
+        }
+        let before = |version| buckets.within_before(HASHED, KeyRange::ALL, version).len();
+        assert_eq!([1, 3, 4, 5, 6].map(before), [1, 1, 2, 2, 3]);
+        assert_eq!(buckets.within(HASHED, KeyRange::ALL).len(), 3);
+    }
+
+    #[test]
     fn buckets_have_the_order_of_their_keys() {
         let mut random = Random::new(Random::seed());
         for table in [HASHED, NUMBERED] {
@@ -116,7 +141,7 @@ mod tests {
                 .collect();
             keys.sort();
             assert!(keys.is_sorted_by_key(|key| bucket(table, key)));
-            keys.iter().for_each(|key| buckets.insert(table, bucket(table, key)));
+            keys.iter().for_each(|key| buckets.insert(table, bucket(table, key), 0));
             for _ in 0..200 {
                 let [from, to] = [0; 2].map(|_| &keys[random.below(keys.len())]);
                 let range = KeyRange {

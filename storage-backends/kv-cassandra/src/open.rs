@@ -254,7 +254,7 @@ impl Shared {
             for (name, bucket) in rows {
                 // The table may belong to another layer, or to a test.
                 if let Some(table) = self.options.tables.iter().find(|table| table.name == name) {
-                    self.buckets.insert(*table, &bucket);
+                    self.buckets.insert(*table, &bucket, 0);
                 }
             }
             state = next;

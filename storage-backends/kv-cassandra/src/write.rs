@@ -169,7 +169,7 @@ impl Shared {
             added.push((table, bucket));
         }
         groups.finish()?;
-        added.into_iter().for_each(|(table, bucket)| self.buckets.insert(table, bucket));
+        added.into_iter().for_each(|(table, bucket)| self.buckets.insert(table, bucket, version));
         Ok(())
     }
 
@@ -252,7 +252,7 @@ impl Shared {
                     Op::DeleteRange { from, to } => {
                         let range = KeyRange { from, to, reverse: false };
                         let to = to.unwrap_or(&Table::END);
-                        for bucket in self.buckets.within(table, range) {
+                        for bucket in self.buckets.within_before(table, range, version) {
                             let bytes = from.len() + to.len();
                             let (from, to) = (from.to_vec(), to.to_vec());
                             let time = cql(version - 1);
