@@ -30,8 +30,12 @@ impl DataDir {
 }
 
 fn repair(kv: &str, dir: &Path, tables: &[Table]) -> Result<Option<KvError>, OpenError> {
+    // A store in a cluster has no files here that could be lost. Opened for writing, it would be taken from an import that runs
+    // on another machine.
+    let read_only = layers::is_elsewhere(kv);
     let engine = |repair| {
-        layers::open_engine(kv, dir, tables, EngineOptions { repair, ..EngineOptions::default() })
+        let options = EngineOptions { repair, read_only, ..EngineOptions::default() };
+        layers::open_engine(kv, dir, tables, options)
     };
     let open =
         || Store::open(engine(false)?, tables, StoreOptions::default()).map_err(OpenError::from);
