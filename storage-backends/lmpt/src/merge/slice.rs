@@ -176,7 +176,9 @@ impl Merger {
             self.merge(start..part.end.min(start + PORTION), &mut slice, &mut changes)?;
         }
         let merged = changes.len();
-        self.sweep(&mut slice, &mut changes)?;
+        if !self.sweep(&mut slice, &mut changes, is_cancelled)? {
+            return Ok(None);
+        }
         let swept = changes[merged..].iter().map(|(place, _)| place);
         read_ahead(&mut self.source, &mut self.trie, swept)?;
         changes.sort_unstable_by_key(|(place, _)| *place);
@@ -253,8 +255,14 @@ impl Merger {
         Ok(())
     }
 
-    fn sweep(&mut self, slice: &mut Slice, changes: &mut Vec<(B256, Option<Value>)>) -> Result<()> {
-        let mut left = self.most_swept;
+    /// Removes slots of dead storages. Returns `false` if `is_cancelled` returns true before all are removed.
+    fn sweep(
+        &mut self,
+        slice: &mut Slice,
+        changes: &mut Vec<(B256, Option<Value>)>,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<bool> {
+        let (mut left, mut goes_on) = (self.most_swept, true);
         while left > 0
             && let Some(dead) = self.queue.first().copied()
         {
@@ -275,6 +283,10 @@ impl Merger {
                         ended = false;
                         return Ok(ControlFlow::Break(()));
                     }
+                    if changes.len().is_multiple_of(PORTION) && is_cancelled() {
+                        goes_on = false;
+                        return Ok(ControlFlow::Break(()));
+                    }
                     left -= 1;
                     swept_to = Some(slot);
                     let key = Key::Slot(SlotKey { account, incarnation, slot });
@@ -284,6 +296,9 @@ impl Merger {
                     Ok(ControlFlow::Continue(()))
                 },
             )?;
+            if !goes_on {
+                return Ok(false);
+            }
             if ended {
                 self.queue.remove(&dead);
                 slice.batch.delete(SWEEP, &dead);
@@ -292,7 +307,7 @@ impl Merger {
                 self.swept_to.insert(dead, slot);
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -371,6 +386,7 @@ pub(crate) fn storage_of(dead: &DeadStorage) -> (B256, u64) {
 mod tests {
     use super::*;
     use crate::{LmptLayer, generation::Change, value::Record};
+    use alloy_primitives::U256;
     use polytrie_kv::LiveSet;
     use polytrie_state::Account;
     use polytrie_trie::EMPTY_ROOT;
@@ -404,5 +420,33 @@ mod tests {
         assert!(merge(1).is_none());
         assert_eq!(asked.get(), 2);
         assert_eq!(merge(usize::MAX).unwrap().undo.merged.len(), changes.len());
+    }
+
+    /// A switch sweeps as many slots as all slices of an interval, which may be millions.
+    #[test]
+    fn the_sweep_of_any_number_of_slots_can_be_left() {
+        let store = Store::memory(LmptLayer::TABLES).unwrap();
+        let (account, incarnation) = (B256::repeat_byte(1), 7);
+        let mut batch = Batch::new();
+        batch.put(SWEEP, &dead_storage(account, incarnation), &[]);
+        for n in 0..3 * PORTION {
+            let slot = B256::left_padding_from(&n.to_be_bytes());
+            let key = Key::Slot(SlotKey { account, incarnation, slot });
+            flat::set(&mut batch, &key, Some(Value::Slot(U256::ONE)));
+        }
+        store.write(batch).unwrap();
+        let asked = Cell::new(0);
+        let sweep = |most: usize| {
+            let plan = Plan::new(&Generation::new(B256::ZERO, store.scratch())).unwrap();
+            let (readers, trie) = (Arc::new(Readers::new(1, false)), Trie::stored(EMPTY_ROOT));
+            let mut merger = Merger::new(store.clone(), readers, (plan, u64::MAX), trie).unwrap();
+            asked.set(0);
+            let is_cancelled = || asked.replace(asked.get() + 1) == most;
+            merger.slice(SliceNumber { index: 0, count: 1 }, 0, &is_cancelled).unwrap()
+        };
+        assert!(sweep(1).is_none());
+        assert_eq!(asked.get(), 2);
+        let swept = sweep(usize::MAX).unwrap().undo;
+        assert_eq!((swept.merged.len(), swept.swept.len()), (3 * PORTION, 1));
     }
 }
