@@ -5,11 +5,11 @@ use crate::{
     block::changes_of,
     generation::{Change, Generation},
     journal::{self, blocks_in_memory},
-    merge::{Merge, MergeStats, Slice, take_back},
+    merge::{Merge, MergeStats, Merged, Slice, take_back},
     meta::Meta,
     reader::LmptReader,
     undo,
-    value::{Record, Value},
+    value::Record,
     view::View,
 };
 use alloy_primitives::B256;
@@ -19,7 +19,7 @@ use polytrie_state::{
     Commitment, HeadChange, Lifecycle, Outcome, Proposal, Result, StateError, UndoRecord, WriteSet,
     ahead::Readers, corrupt, write_codes,
 };
-use polytrie_trie::{EMPTY_ROOT, Trie};
+use polytrie_trie::EMPTY_ROOT;
 use std::{
     mem,
     sync::{
@@ -71,8 +71,8 @@ pub(crate) struct Work {
     /// made.
     pub(crate) pending: Option<Pending>,
     pub(crate) merge: Option<Merge>,
-    /// The snapshot trie's nodes that the last completed merge left in memory.
-    snapshot: Option<Trie<Value>>,
+    /// The parts of the snapshot that the last completed merge left in memory.
+    snapshot: Option<Merged>,
     pub(crate) stats: MergeStats,
 }
 
@@ -180,8 +180,8 @@ impl LmptState {
         }
         let intermediate = head.intermediate.clone();
         let root = head.meta.roots.snapshot;
-        let snapshot = work.snapshot.take().filter(|trie| trie.last_root() == root);
-        let snapshot = snapshot.unwrap_or_else(|| Trie::stored(root));
+        let snapshot = work.snapshot.take().filter(|merged| merged.trie.last_root() == root);
+        let snapshot = snapshot.unwrap_or_else(|| Merged::stored(root));
         let store = (self.store.clone(), self.readers.clone());
         Merge::start(store, intermediate, snapshot, next, self.options)
     }

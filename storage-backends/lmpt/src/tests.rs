@@ -148,6 +148,21 @@ fn a_large_dead_contract_is_swept_in_portions() {
     }
 }
 
+/// A merge takes over the queue of dead storage from the one before it. To read the queue takes a cluster a request for
+/// each partition that ever had a row of it.
+#[test]
+fn the_queue_of_dead_storage_is_read_once() {
+    let mut chain = Chain::new(every(4));
+    while chain.number() < 8 {
+        chain.run(vec![write(chain.number(), numbered(0..3, 1))]);
+    }
+    let before = chain.store.counters();
+    while chain.number() < 40 {
+        chain.run(vec![write(chain.number() % 8, numbered(0..3, chain.number()))]);
+    }
+    assert_eq!((chain.store.counters() - before).scans, 0);
+}
+
 /// Settings on which a commitment depends belong to the state: another sweep makes another commitment, and a state
 /// that was made with one sweep is not opened with another.
 #[test]

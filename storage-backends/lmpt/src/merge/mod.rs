@@ -12,6 +12,6 @@ mod worker;
 
 pub use schedule::Boundary;
 pub(crate) use schedule::Schedule;
-pub(crate) use slice::{Slice, SliceUndo, storage_of, take_back};
+pub(crate) use slice::{Merged, Slice, SliceUndo, storage_of, take_back};
 pub use stats::MergeStats;
 pub(crate) use worker::Merge;

@@ -108,6 +108,21 @@ impl Plan {
     }
 }
 
+/// The snapshot between two merges.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    pub(crate) trie: Trie<Value>,
+    /// The queue of dead storages; `None` if the next merge has to read it.
+    queue: Option<BTreeSet<DeadStorage>>,
+}
+
+impl Merged {
+    /// Returns the snapshot that the store holds, without any part of it in memory.
+    pub(crate) fn stored(root: B256) -> Self {
+        Self { trie: Trie::stored(root), queue: None }
+    }
+}
+
 /// The snapshot in the course of a merge.
 #[derive(Debug)]
 pub(super) struct Merger {
@@ -136,9 +151,9 @@ impl Merger {
         store: Store,
         readers: Arc<Readers>,
         (plan, most_swept): (Plan, u64),
-        trie: Trie<Value>,
+        Merged { trie, queue }: Merged,
     ) -> Result<Self> {
-        let queue = read_queue(&store)?;
+        let queue = queue.map_or_else(|| read_queue(&store), Ok)?;
         Ok(Self {
             source: Prefetcher::new(SNAPSHOT, store, readers),
             plan,
@@ -217,8 +232,8 @@ impl Merger {
     }
 
     /// Returns the snapshot after the last slice.
-    pub(super) fn into_snapshot(self) -> Trie<Value> {
-        self.trie
+    pub(super) fn into_snapshot(self) -> Merged {
+        Merged { trie: self.trie, queue: Some(self.queue) }
     }
 
     /// Merges some entries, given by their positions in the order of the snapshot.
@@ -410,8 +425,8 @@ mod tests {
         let merge = |most: usize| {
             let plan = Plan::new(&generation).unwrap();
             let readers = Arc::new(Readers::new(1, false));
-            let trie = Trie::stored(EMPTY_ROOT);
-            let mut merger = Merger::new(store.clone(), readers, (plan, 1), trie).unwrap();
+            let snapshot = Merged::stored(EMPTY_ROOT);
+            let mut merger = Merger::new(store.clone(), readers, (plan, 1), snapshot).unwrap();
             let whole = SliceNumber { index: 0, count: 1 };
             asked.set(0);
             let is_cancelled = || asked.replace(asked.get() + 1) == most;
@@ -438,8 +453,9 @@ mod tests {
         let asked = Cell::new(0);
         let sweep = |most: usize| {
             let plan = Plan::new(&Generation::new(B256::ZERO, store.scratch())).unwrap();
-            let (readers, trie) = (Arc::new(Readers::new(1, false)), Trie::stored(EMPTY_ROOT));
-            let mut merger = Merger::new(store.clone(), readers, (plan, u64::MAX), trie).unwrap();
+            let readers = Arc::new(Readers::new(1, false));
+            let (plan, snapshot) = ((plan, u64::MAX), Merged::stored(EMPTY_ROOT));
+            let mut merger = Merger::new(store.clone(), readers, plan, snapshot).unwrap();
             asked.set(0);
             let is_cancelled = || asked.replace(asked.get() + 1) == most;
             merger.slice(SliceNumber { index: 0, count: 1 }, 0, &is_cancelled).unwrap()

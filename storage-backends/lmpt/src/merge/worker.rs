@@ -3,13 +3,12 @@
 use super::{
     MergeStats, Slice,
     schedule::SliceNumber,
-    slice::{Merger, Plan},
+    slice::{Merged, Merger, Plan},
 };
-use crate::{LmptOptions, generation::Generation, value::Value};
+use crate::{LmptOptions, generation::Generation};
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::{Store, Worker, caught};
 use polytrie_state::{Result, StateError, ahead::Readers};
-use polytrie_trie::Trie;
 use std::{
     collections::VecDeque,
     sync::Arc,
@@ -50,15 +49,15 @@ struct Queue {
     failure: Option<StateError>,
     cancelled: bool,
     /// The snapshot after the last slice, when the merge has ended.
-    merged: Option<Trie<Value>>,
+    merged: Option<Merged>,
 }
 
 impl Merge {
-    /// Starts to merge the slices of an interval, from block `next` on. `snapshot` is the trie that the store holds.
+    /// Starts to merge the slices of an interval, from block `next` on. `snapshot` is what the store holds.
     pub(crate) fn start(
         (store, readers): (Store, Arc<Readers>),
         intermediate: Arc<Generation>,
-        snapshot: Trie<Value>,
+        snapshot: Merged,
         next: u64,
         options: LmptOptions,
     ) -> Result<Self> {
@@ -133,8 +132,8 @@ impl Merge {
         self.handover.changed.notify_all();
     }
 
-    /// Ends a completed merge; returns the snapshot trie's nodes in memory, for the next merge.
-    pub(crate) fn end(mut self, stats: &mut MergeStats) -> Option<Trie<Value>> {
+    /// Ends a completed merge; returns the parts of the snapshot in memory, for the next merge.
+    pub(crate) fn end(mut self, stats: &mut MergeStats) -> Option<Merged> {
         stats.merges += 1;
         stats.slack = self.slack.unwrap_or_default();
         let (slack, late) = (stats.slack, stats.late);
@@ -157,7 +156,7 @@ impl Handover {
         &self,
         (store, readers): (Store, Arc<Readers>),
         intermediate: &Generation,
-        snapshot: Trie<Value>,
+        snapshot: Merged,
         next: u64,
         options: LmptOptions,
     ) -> Result<()> {
@@ -224,7 +223,7 @@ mod tests {
         let intermediate = Arc::new(Generation::new(B256::ZERO, store.scratch()));
         let options = LmptOptions { interval: 8, ..LmptOptions::default() };
         let readers = Arc::new(Readers::new(1, false));
-        let snapshot = Trie::stored(EMPTY_ROOT);
+        let snapshot = Merged::stored(EMPTY_ROOT);
         let mut merge = Merge::start((store, readers), intermediate, snapshot, 1, options).unwrap();
         while merge.handover.queue.lock().merged.is_none() {
             std::thread::yield_now();
