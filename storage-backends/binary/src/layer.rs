@@ -87,6 +87,7 @@ impl StateLayer for BinaryLayer {
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         self.lifecycle.fillable()?;
+        self.lifecycle.filling();
         self.memory.cache.clear();
         let root = load::load(&self.store, self.options.group_depth, accounts)?;
         let commitment = commitment(&root);

@@ -95,6 +95,7 @@ impl StateLayer for LmptLayer {
         let shared = self.shared()?;
         let mut work = shared.work.lock();
         shared.lifecycle.fillable()?;
+        shared.lifecycle.filling();
         *work = Work::default();
         // The head in memory must not outlive its rows if the load fails half-way.
         shared.fill(Meta::loaded(&shared.options, EMPTY_ROOT))?;

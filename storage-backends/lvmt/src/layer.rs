@@ -80,10 +80,11 @@ impl StateLayer for LvmtLayer {
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         let shared = &*self.shared;
         shared.lifecycle.fillable()?;
+        let (tables, share) = (shared.setup.tables()?, shared.options.proofs.share());
+        shared.lifecycle.filling();
         // The head in memory must not outlive its rows if the load fails half-way.
         *shared.head.write() = Arc::new(LvmtHead::empty(shared.setup.height()));
-        let share = shared.options.proofs.share();
-        let head = load::load(&shared.store, shared.setup.tables()?, share, accounts)?;
+        let head = load::load(&shared.store, tables, share, accounts)?;
         *shared.head.write() = Arc::new(head);
         shared.lifecycle.filled();
         Ok(self.commitment())

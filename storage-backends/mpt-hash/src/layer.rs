@@ -119,6 +119,7 @@ impl StateLayer for MptHashLayer {
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         self.lifecycle.fillable()?;
+        self.lifecycle.filling();
         let root = load::load(&self.nodes.rows, accounts)?;
         *self.head.write() = root;
         self.lifecycle.filled();

@@ -85,12 +85,14 @@ impl StateLayer for MptLayer {
     }
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
-        self.lifecycle.ready()?;
+        self.lifecycle.fillable()?;
         let mut tries = self.tries.lock();
+        self.lifecycle.filling();
         TRIE.clear(&self.store)?;
         let root = TRIE.load(&self.store, accounts)?;
         tries.reset(root);
         *self.root.write() = root;
+        self.lifecycle.filled();
         Ok(Commitment::state_root(root))
     }
 

@@ -209,6 +209,7 @@ impl RainCore {
         let mut work = self.work.lock();
         self.lifecycle.fillable()?;
         self.hold_all(&work.unread);
+        self.lifecycle.filling();
         load::load(&self.source.store, accounts)?;
         let State { version, shards } = read_state(&self.source.noted())?;
         let commitment = Commitment::state_root(version.root);

@@ -67,8 +67,10 @@ impl StateLayer for RawLayer {
     }
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
-        self.lifecycle.ready()?;
+        self.lifecycle.fillable()?;
+        self.lifecycle.filling();
         FLAT.load(&self.store, accounts)?;
+        self.lifecycle.filled();
         Ok(Commitment::none())
     }
 

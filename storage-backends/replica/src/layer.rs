@@ -78,10 +78,12 @@ impl StateLayer for ReplicaLayer {
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
         let core = &self.core;
-        core.lifecycle.ready()?;
+        core.lifecycle.fillable()?;
+        core.lifecycle.filling();
         let root = load::load(&core.store, &core.flat, accounts)?;
         core.side.send_all(|| Work::Load(root))?;
         *core.root.write() = root;
+        core.lifecycle.filled();
         Ok(Commitment::state_root(root))
     }
 

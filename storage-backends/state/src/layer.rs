@@ -52,7 +52,7 @@ pub trait StateLayer: Debug + Send + Sync {
 
     /// Fills an empty layer from accounts sorted by hash, in one pass and bounded memory, however many accounts there
     /// are and however many slots one of them has. Writes to the store directly. If interrupted, it leaves a store
-    /// that must be filled again from the start.
+    /// that must be filled again from the start; if it fails, every other call fails until then.
     ///
     /// # Errors
     ///

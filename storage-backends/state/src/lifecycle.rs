@@ -1,6 +1,6 @@
 //! The life cycle of a layer: one block in progress at a time, and none after a failure.
 
-use crate::{CheckReport, HeadChange, Proposal, Result, StateError, UndoRecord, WriteSet};
+use crate::{CheckReport, HeadChange, Proposal, Result, StateError, UndoRecord, WriteSet, corrupt};
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::{Snapshot, Store};
 use std::{collections::VecDeque, sync::Arc};
@@ -130,6 +130,12 @@ impl Lifecycle {
         let failure = self.state.lock().failure.clone();
         let failure = failure.or_else(|| self.store.poisoned().map(StateError::Store));
         failure.map_or(Ok(()), |failure| Err(StateError::Poisoned(Box::new(failure))))
+    }
+
+    /// Notes that the layer is being filled, after [`Self::fillable`]. Until [`Self::filled`] it can be checked and filled
+    /// again, and nothing else: a load that fails leaves some of the rows.
+    pub fn filling(&self) {
+        self.state.lock().damage = Some(corrupt!("it was not filled to its end"));
     }
 
     /// Notes that the layer was filled, which removes any damage.
@@ -453,6 +459,11 @@ mod tests {
         life.filled();
         assert_eq!(life.damage().unwrap(), None);
         life.begin(()).unwrap();
+        life.filling();
+        life.fillable().unwrap();
+        assert!(matches!(life.ready(), Err(StateError::Corrupt(_))));
+        life.filled();
+        life.ready().unwrap();
 
         let (life, found) = Lifecycle::opened(store.clone(), Ok(7), || Ok(0)).unwrap();
         assert_eq!((found, life.damage().unwrap()), (7, None));

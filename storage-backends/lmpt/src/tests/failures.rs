@@ -154,9 +154,11 @@ fn a_load_that_fails_leaves_an_empty_layer() {
     while chain.number() < 6 {
         chain.run(vec![write(chain.number(), numbered(0..3, 1))]);
     }
-    let accounts = &mut std::iter::once(Err(StateError::Protocol("an error of the source")));
-    chain.layer.load(accounts).unwrap_err();
+    let broken = Err::<GenesisAccount<'_>, _>(StateError::Protocol("an error of the source"));
+    chain.layer.load(&mut std::iter::once(broken)).unwrap_err();
     assert_eq!(chain.layer.commitment(), empty);
+    assert!(matches!(chain.layer.reader(), Err(StateError::Corrupt(_))));
+    chain.layer.load(&mut std::iter::empty()).unwrap();
     let reader = chain.layer.reader().unwrap();
     for n in 0..6 {
         assert_eq!(reader.account(&address(n)).unwrap(), None);

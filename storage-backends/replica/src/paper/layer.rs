@@ -96,11 +96,13 @@ impl StateLayer for PaperLayer {
     }
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment> {
-        self.lifecycle.ready()?;
+        self.lifecycle.fillable()?;
+        self.lifecycle.filling();
         self.flat.clear()?;
         let commitment = self.trie.load(accounts)?;
         fill_flat(&*self.trie, self.flat.store())?;
         self.flat.loaded()?;
+        self.lifecycle.filled();
         Ok(commitment)
     }
 

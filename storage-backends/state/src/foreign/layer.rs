@@ -88,6 +88,7 @@ impl<T: Foreign> StateLayer for ForeignLayer<T> {
         let Parts { store, tree, head } = &self.parts;
         let old = self.trail().mark();
         let reserved = tree.reserve(&old)?;
+        self.lifecycle.filling();
         // While rows are being filled, no state of the other store may be taken for theirs.
         let begin = |mark| {
             let mut batch = Batch::new();

@@ -113,7 +113,8 @@ impl StateLayer for OracleLayer {
     }
 
     fn load(&self, accounts: GenesisAccounts<'_, '_>) -> Result<Commitment, StateError> {
-        self.lifecycle.ready()?;
+        self.lifecycle.fillable()?;
+        self.lifecycle.filling();
         let mut state = Oracle::default();
         for account in accounts {
             state.insert(account?)?;
@@ -123,6 +124,7 @@ impl StateLayer for OracleLayer {
         rows::write_all(&mut batch, &state, root);
         self.store.engine_write(&batch)?;
         *self.head.lock() = Head { state: Arc::new(state), root };
+        self.lifecycle.filled();
         Ok(Commitment::state_root(root))
     }
 

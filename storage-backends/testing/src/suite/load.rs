@@ -62,7 +62,7 @@ fn same(loaded: &Driver<'_>, built: &Driver<'_>, context: &str) {
 }
 
 /// Checks that a load that ends in an error, or is interrupted at any of its writes, can be repeated, also over
-/// existing rows.
+/// existing rows, and that nothing is read before that.
 pub fn an_interrupted_load_is_repeated(factory: &dyn LayerFactory) {
     let seed = Seed::or(14);
     let large = History::with_genesis_of(seed.value(), 2_000);
@@ -78,6 +78,9 @@ pub fn an_interrupted_load_is_repeated(factory: &dyn LayerFactory) {
         let found = driver.layer().load(&mut accounts.chain([Err(mine.clone())]));
         let Err(found) = found else { panic!("the source's error was swallowed") };
         assert_eq!(found.to_string(), mine.to_string());
+        for used in [driver.layer().reader().map(drop), driver.begin().map(drop)] {
+            assert!(used.is_err(), "what is half there is used, after {stop} accounts");
+        }
         drop(driver);
         again(factory, &ground, &small, &straight, &format!("stopped after {stop} accounts"));
     }
