@@ -151,9 +151,11 @@ impl Merger {
         store: Store,
         readers: Arc<Readers>,
         (plan, most_swept): (Plan, u64),
-        Merged { trie, queue }: Merged,
+        Merged { mut trie, queue }: Merged,
     ) -> Result<Self> {
         let queue = queue.map_or_else(|| read_queue(&store), Ok)?;
+        // The nodes that the last slice of the merge before has touched are older from now on.
+        trie.next_block();
         Ok(Self {
             source: Prefetcher::new(SNAPSHOT, store, readers),
             plan,

@@ -163,6 +163,8 @@ impl Handover {
         let schedule = options.schedule();
         let plan = (Plan::new(intermediate)?, schedule.swept_by_slice());
         let mut merger = Merger::new(store, readers, plan, snapshot)?;
+        // The merge before kept the nodes of its last slice, which was not written yet. A merge of one slice keeps all.
+        merger.evict(options.cache_bytes, 0);
         let mut done = 0;
         for block in schedule.first_with_slice(next).. {
             let Some(number) = schedule.slice_of(block) else { return Ok(()) };
@@ -212,8 +214,15 @@ impl Handover {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::LmptLayer;
+    use crate::{
+        LmptLayer,
+        generation::Change,
+        keys::Key,
+        value::{Record, Value},
+    };
     use alloy_primitives::B256;
+    use polytrie_kv::LiveSet;
+    use polytrie_state::Account;
     use polytrie_trie::EMPTY_ROOT;
 
     /// No slice is late once all are computed, so what is left of them then does not count.
@@ -235,5 +244,38 @@ mod tests {
         }
         merge.end(&mut stats);
         assert_eq!((stats.in_time, stats.late, stats.slack), (6, 0, 6));
+    }
+
+    /// A merge of one slice ends with all nodes in memory that it has touched. The next one drops what is too much.
+    #[test]
+    fn what_the_merge_before_has_left_is_dropped() {
+        let store = Store::memory(LmptLayer::TABLES).unwrap();
+        let readers = Arc::new(Readers::new(1, false));
+        let options = LmptOptions { interval: 1, cache_bytes: 0, ..LmptOptions::default() };
+        let merged = |snapshot: Merged, accounts: u64, block: u64| {
+            let changes: Vec<Change> = (0..accounts)
+                .map(|n| {
+                    let record = Record { account: Account::default(), incarnation: n };
+                    let key = Key::Account(B256::left_padding_from(&n.to_be_bytes()));
+                    Change { key, before: None, after: Some(Value::Account(record)) }
+                })
+                .collect();
+            let intermediate = Generation::new(B256::ZERO, store.scratch());
+            intermediate.update(&changes).unwrap();
+            intermediate.remember(&changes, 1, &LiveSet::default());
+            let (from, stats) = ((store.clone(), readers.clone()), &mut MergeStats::default());
+            let mut merge =
+                Merge::start(from, Arc::new(intermediate), snapshot, block, options).unwrap();
+            let number = options.schedule().slice_of(block).unwrap();
+            let slice = merge.slice(number, stats).unwrap();
+            store.write(slice.batch.clone()).unwrap();
+            merge.settle();
+            merge.end(stats).unwrap()
+        };
+        let first = merged(Merged::stored(EMPTY_ROOT), 1_000, 1);
+        let (bytes, root) = (first.trie.bytes(), first.trie.last_root());
+        let second = merged(first, 0, 2);
+        assert_eq!(second.trie.last_root(), root);
+        assert!(second.trie.bytes() < bytes / 10, "{} of {bytes}", second.trie.bytes());
     }
 }
