@@ -231,11 +231,16 @@ impl Generation {
         Ok(())
     }
 
+    /// Drops all nodes from memory, after spilling changed ones.
+    pub(crate) fn drop_nodes(&self) -> Result<()> {
+        // Nodes that the last update touched, or a proof since then, would otherwise stay.
+        self.trie.lock().next_block();
+        self.spill_nodes(0)
+    }
+
     /// Spills everything, before this trie has any reader.
     pub(crate) fn spill_all(&self, live: &LiveSet) -> Result<()> {
-        // Nodes that the last update touched would otherwise stay.
-        self.trie.lock().next_block();
-        self.spill_nodes(0)?;
+        self.drop_nodes()?;
         self.spill_keys(0, live)
     }
 

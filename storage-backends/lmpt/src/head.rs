@@ -372,23 +372,39 @@ impl LmptState {
     pub(crate) fn shrink(&self) -> Result<()> {
         let head = self.head.read();
         let (delta, intermediate) = (&head.delta, &head.intermediate);
-        let fits = || delta.bytes() + intermediate.bytes() <= self.options.memory_bytes;
-        if fits() {
+        if self.fits(&head) {
             return Ok(());
         }
-        intermediate.spill_nodes(0)?;
+        intermediate.drop_nodes()?;
         for keep in [64, 8, 0] {
-            if fits() {
+            if self.fits(&head) {
                 return Ok(());
             }
             delta.spill_nodes(keep)?;
         }
         for generation in [intermediate, delta] {
-            if !fits() {
+            if !self.fits(&head) {
                 generation.spill_keys(head.seq, &self.live)?;
             }
         }
         Ok(())
+    }
+
+    /// Drops the nodes of both tries, if these are too much for the memory. Proofs load nodes, and perhaps no block comes
+    /// that makes room.
+    pub(crate) fn drop_nodes(&self) -> Result<()> {
+        let head = self.head.read();
+        for generation in [&head.intermediate, &head.delta] {
+            if !self.fits(&head) {
+                generation.drop_nodes()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether delta and intermediate are within their memory.
+    fn fits(&self, head: &HeadState) -> bool {
+        head.delta.bytes() + head.intermediate.bytes() <= self.options.memory_bytes
     }
 
     pub(crate) fn reader(&self) -> LmptReader {

@@ -234,6 +234,7 @@ impl Prove for LmptLayer {
                     above?
                 }
             };
+            shared.drop_nodes()?;
             drop(work);
             return question.prove(&reader, &roots, above);
         }

@@ -449,6 +449,26 @@ fn memory_stays_within_its_budget() {
     }
 }
 
+/// Proofs load nodes of tries that have left memory. Without blocks they keep within the budget, too.
+#[test]
+fn proofs_without_blocks_stay_within_the_budget() {
+    let budget = 200_000;
+    // The second half of the blocks is in the delta.
+    let mut chain = Chain::new(LmptOptions { memory_bytes: budget, ..every(60) });
+    let slots = |n: u64| n * 40..n * 40 + 60;
+    for n in 0..119 {
+        chain.run(vec![write(n, numbered(slots(n), n + 1))]);
+    }
+    let digest = chain.layer.commitment().digest();
+    for n in 0..119 {
+        let slots: Vec<U256> = slots(n).map(U256::from).collect();
+        let proof = chain.layer.prove(&address(n), &slots).unwrap();
+        assert!(verify(digest, &proof).unwrap().slots.iter().all(|(_, v)| *v == U256::from(n + 1)));
+        let bytes = chain.layer.memory_bytes();
+        assert!(bytes <= budget, "{bytes} after the proof of {n}");
+    }
+}
+
 /// A proof is of the head, even while a block is finished; while a block is written and not accepted, no proof is
 /// made.
 #[test]
