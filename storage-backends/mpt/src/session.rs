@@ -37,6 +37,8 @@ impl HeadChange for MptChange {
         let mut tries = self.tries.lock();
         let ended = tries.rows.end();
         tries.go_back(*self.root.read());
+        // What the block has read stays, and many blocks may be dropped before one is accepted.
+        tries.shrink_to(self.cache_bytes);
         Ok(ended?)
     }
 }

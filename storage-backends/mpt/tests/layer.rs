@@ -178,6 +178,30 @@ fn the_budget_is_kept_while_blocks_are_taken_back() {
     assert!(all > 3 * BUDGET as u64 / 2, "the whole state has to be larger: {all}");
 }
 
+/// Blocks that are dropped keep within the budget, too: what they have read stays in memory.
+#[test]
+fn the_budget_is_kept_while_blocks_are_dropped() {
+    const BUDGET: usize = 1_000_000;
+    const ACCOUNTS: u64 = 100;
+    let store = Store::memory(MptLayer::TABLES).unwrap();
+    let options = MptOptions { cache_bytes: BUDGET, read_ahead: false };
+    let layer = MptLayer::open(store.clone(), options).unwrap();
+    let accounts = |number: u64| ACCOUNTS * number..ACCOUNTS * (number + 1);
+    for number in 0..60 {
+        finished(&*layer, number, accounts(number).map(contract).collect()).write(&store).unwrap();
+    }
+    let parent = BlockRef { number: 60, hash: B256::ZERO };
+    for number in 0..60 {
+        let mut session = Session::begin(&*layer, parent).unwrap();
+        for n in accounts(number) {
+            assert_eq!(session.slot(&address(n), &U256::from(n)).unwrap(), U256::from(n + 1));
+        }
+        drop(session);
+        let bytes = trie_cache_bytes(&layer);
+        assert!(bytes <= BUDGET as u64, "{bytes} after dropped block {number}");
+    }
+}
+
 /// The nodes that a failed read has loaded count as well: the count must not become negative when they are dropped.
 #[test]
 fn a_read_that_fails_midway_counts_what_it_loaded() {

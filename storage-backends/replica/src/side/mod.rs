@@ -341,3 +341,44 @@ impl Drop for TrieSide {
         let _threads: Vec<_> = links.into_iter().map(|link| link.thread).collect();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ReplicaLayer;
+    use alloy_primitives::Address;
+    use polytrie_state::{Account, AccountChange, StateLayer, hash_address};
+    use polytrie_testing::suite::finished;
+
+    /// Blocks that are dropped keep within the budget, too: what they have read stays in memory.
+    #[test]
+    fn the_budget_is_kept_while_blocks_are_dropped() {
+        const ACCOUNTS: u64 = 50;
+        const BLOCKS: u64 = 200;
+        let store = Store::memory(ReplicaLayer::TABLES).expect("a store");
+        let options =
+            ReplicaOptions { cache_bytes: 600_000, workers: 0, ..ReplicaOptions::default() };
+        let layer = ReplicaLayer::open(store.clone(), options.clone()).expect("the layer opens");
+        let address = |n: u64| Address::left_padding_from(&n.to_be_bytes());
+        let account = Some(Account { nonce: 1, ..Account::default() });
+        let change = |n: u64| {
+            let (address, slots) = (address(n), Vec::new());
+            AccountChange { address, account, wiped: false, code: None, slots }
+        };
+        let accounts = (0..ACCOUNTS * BLOCKS).map(change).collect();
+        finished(&*layer, 0, accounts).write(&store).expect("accepted");
+        let root = layer.commitment().digest();
+        let side = TrieSide::new(&store, root, &options);
+        for block in 0..BLOCKS {
+            side.send_all(|| Work::Begin).expect("the workers are here");
+            for n in ACCOUNTS * block..ACCOUNTS * (block + 1) {
+                let found = side.account(&hash_address(&address(n))).expect("a read");
+                assert_eq!(found, Some(account));
+            }
+            side.send_all(|| Work::Reset(root)).expect("the workers are here");
+            let seat = side.seat.lock();
+            let Seat::Here(workers) = &*seat else { panic!("there are no threads") };
+            assert!(!workers.iter().any(Worker::is_over_budget), "dropped block {block}");
+        }
+    }
+}

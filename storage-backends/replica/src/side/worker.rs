@@ -190,6 +190,11 @@ impl Worker {
                     accounts.forget(void.iter().any(|block| block.accounts), root, turn);
                 }
                 self.storages.forget(void.into_iter().flat_map(|block| block.storages));
+                // What the void blocks have read stays, and many may be dropped before one is accepted.
+                self.guarded(|worker| {
+                    worker.shrink();
+                    Ok(())
+                });
             }
             // A caller that holds the worker need not call it back.
             Work::Home => {}
