@@ -156,7 +156,9 @@ impl HeadChange for RainChange {
             let finished = Awaited::ready(finished);
             work.underway.push_front(Underway { shard, seq, due, finished });
         }
-        Ok(())
+        // What the block has read stays, and many blocks may be dropped before one is accepted, which would make room.
+        let is_due = !self.shared.is_fork() && self.shared.source.touches.may_be_twice_full();
+        if is_due { self.shared.free_half(&work) } else { Ok(()) }
     }
 }
 
@@ -388,10 +390,12 @@ impl RainCore {
     pub(crate) fn make_room(&self) -> Result<()> {
         let touches = &self.source.touches;
         touches.begin_turn();
-        if !touches.may_be_full() {
-            return Ok(());
-        }
-        let work = self.work.lock();
+        if touches.may_be_full() { self.free_half(&self.work.lock()) } else { Ok(()) }
+    }
+
+    /// Drops nodes from memory until half of the cache is free. Visits all nodes in memory.
+    fn free_half(&self, work: &Work) -> Result<()> {
+        let touches = &self.source.touches;
         let mut version = (*self.head()?).clone();
         let (room, now) = (self.options.cache_bytes / 2, touches.now(version.seq));
         // Nodes that are read while the shards are measured count twice, not never.

@@ -116,6 +116,22 @@ fn what_is_gathered_stays_within_the_cache() {
     assert!(kept > 1 << 17 && kept < 2 << 20, "{kept}");
 }
 
+/// Blocks that are dropped fill no more than twice the cache. It is often full, and each time room is made by visiting
+/// all nodes.
+#[test]
+fn dropped_blocks_stay_within_twice_the_cache() {
+    const CACHE: usize = 1 << 19;
+    let (_store, layer) = loaded(CACHE);
+    for from in (0..ACCOUNTS).step_by(200) {
+        let parent = BlockRef { number: 0, hash: B256::ZERO };
+        let mut session = Session::begin(&*layer, parent).unwrap();
+        assert!((from..from + 200).all(|n| session.account(&address(n)).unwrap().is_some()));
+        drop(session);
+        let kept = bytes(&layer.shared.reader().unwrap().version);
+        assert!(kept < 3 * CACHE, "{kept} after account {from}");
+    }
+}
+
 /// A shard that exceeds its share drops little of it: what it drops is read again, and the block waits meanwhile. Each
 /// block touches one account of each shard, beside that of the block before, so the nodes of a shard are of all ages.
 #[test]

@@ -64,8 +64,16 @@ impl Touches {
 
     /// Whether the shards together may have more bytes in memory than the cache allows.
     pub(crate) fn may_be_full(&self) -> bool {
+        self.at_most_in_all() > self.cache_bytes
+    }
+
+    /// Whether they may have more than twice as many.
+    pub(crate) fn may_be_twice_full(&self) -> bool {
+        self.at_most_in_all() / 2 > self.cache_bytes
+    }
+
+    fn at_most_in_all(&self) -> u64 {
         (0..SHARD_COUNT).map(|shard| self.at_most(shard)).fold(0, u64::saturating_add)
-            > self.cache_bytes
     }
 
     /// Begins the turn of another block of another process.
