@@ -8,7 +8,10 @@
 use crate::{Engine, Result, Table, View};
 use hashbrown::{HashTable, hash_table::Entry};
 use parking_lot::Mutex;
-use std::sync::{Arc, Weak};
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 /// Number of parts of the cache, each with a lock.
 const SHARDS: usize = 16;
@@ -40,19 +43,14 @@ impl EngineView {
 pub(crate) struct Older(Vec<Weak<EngineView>>);
 
 impl Older {
-    /// Adds a view that a newer one has replaced. The caches of all these views together keep to the bytes of one, those of
-    /// the last views first; the others begin anew.
+    /// Adds a view that a newer one has replaced. The caches of all these views together keep to the bytes of one, each to
+    /// its part of them.
     pub(crate) fn add(&mut self, view: Weak<EngineView>) {
         self.0.push(view);
         self.0.retain(|view| view.strong_count() > 0);
-        let mut kept = 0;
-        for view in self.0.iter().rev().filter_map(Weak::upgrade) {
-            let Some(recent) = &view.recent else { continue };
-            let bytes = recent.bytes();
-            if kept + bytes <= 2 * SHARDS * recent.limit {
-                kept += bytes;
-            } else {
-                recent.clear();
+        for view in self.0.iter().filter_map(Weak::upgrade) {
+            if let Some(recent) = &view.recent {
+                recent.keep_to_part(self.0.len());
             }
         }
     }
@@ -62,7 +60,9 @@ impl Older {
 pub(crate) struct Recent {
     shards: [Mutex<Shard>; SHARDS],
     /// Bytes of a shard's young answers after which they replace the old ones.
-    limit: usize,
+    limit: AtomicUsize,
+    /// The limit of a cache that has all of its bytes.
+    whole: usize,
 }
 
 /// One part of the cache. Answers enter the young table; when that is full, it becomes the old one, and the answers
@@ -101,21 +101,20 @@ impl Answer {
 impl Recent {
     fn new(bytes: usize) -> Self {
         let shards = std::array::from_fn(|_| Mutex::default());
-        Self { shards, limit: bytes / SHARDS / 2 }
+        let whole = bytes / SHARDS / 2;
+        Self { shards, limit: AtomicUsize::new(whole), whole }
     }
 
-    /// Bytes of memory of all answers.
-    fn bytes(&self) -> usize {
-        let bytes = |shard: &Mutex<Shard>| {
-            let shard = shard.lock();
-            shard.bytes + shard.old_bytes
-        };
-        self.shards.iter().map(bytes).sum()
-    }
-
-    /// Drops all answers.
-    fn clear(&self) {
-        self.shards.iter().for_each(|shard| *shard.lock() = Shard::default());
+    /// Keeps to one of so many equal parts of the bytes from now on.
+    fn keep_to_part(&self, parts: usize) {
+        let limit = self.whole / parts;
+        self.limit.store(limit, Relaxed);
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            if shard.bytes.max(shard.old_bytes) > limit {
+                *shard = Shard::default();
+            }
+        }
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
@@ -134,13 +133,14 @@ impl Recent {
 
     /// Caches an answer of the view; `None` stands for a key without a row.
     pub(crate) fn put(&self, table: Table, key: (&[u8], u64), row: Option<&[u8]>) {
-        if row.is_some_and(|row| row.len() > LONGEST.min(self.limit / PART)) {
+        if row.is_some_and(|row| row.len() > LONGEST.min(self.limit.load(Relaxed) / PART)) {
             return;
         }
         let answer = Answer::new(table, key, row);
         let bytes = answer.bytes.len() + OVERHEAD;
         let mut shard = self.shard(key.1).lock();
-        if shard.bytes + bytes > self.limit {
+        // Read under the lock: a shard that was cut to a lower limit does not grow above it again.
+        if shard.bytes + bytes > self.limit.load(Relaxed) {
             let shard = &mut *shard;
             std::mem::swap(&mut shard.young, &mut shard.old);
             shard.young.clear();
@@ -176,19 +176,23 @@ mod tests {
         }
     }
 
-    #[test]
-    fn it_keeps_to_its_bytes_and_to_what_came_last() {
-        const BYTES: usize = 1 << 20;
-        let recent = Recent::new(BYTES);
-        fill(&recent);
+    /// Bytes of memory of all answers.
+    fn held(recent: &Recent) -> usize {
         let held = |shard: &Mutex<Shard>| {
             let shard = shard.lock();
             let answers = shard.young.iter().chain(&shard.old);
             answers.map(|answer| answer.bytes.len() + OVERHEAD).sum::<usize>()
         };
-        let held: usize = recent.shards.iter().map(held).sum();
+        recent.shards.iter().map(held).sum()
+    }
+
+    #[test]
+    fn it_keeps_to_its_bytes_and_to_what_came_last() {
+        const BYTES: usize = 1 << 20;
+        let recent = Recent::new(BYTES);
+        fill(&recent);
+        let held = held(&recent);
         assert!(held <= BYTES && held > BYTES / 2, "{held}");
-        assert_eq!(recent.bytes(), held);
         let known = |number: u64| {
             recent.get(TABLE, hashed(&number.to_le_bytes()), &mut Vec::new()) == Some(true)
         };
@@ -196,22 +200,30 @@ mod tests {
         assert!(!(0..40_000).any(known));
     }
 
-    /// Snapshots that are held over flushes have not a whole cache each.
+    /// Snapshots that are held over flushes have not a whole cache each, however much is read from them.
     #[test]
     fn the_views_before_the_newest_keep_the_bytes_of_one() {
         const BYTES: usize = 1 << 20;
-        let (mut older, mut held) = (Older::default(), Vec::new());
-        for _ in 0..10 {
+        let (mut older, mut views) = (Older::default(), Vec::<Arc<EngineView>>::new());
+        for _ in 0..4 {
             let view = MemoryEngine::new().view().unwrap();
             let view = Arc::new(EngineView { view, recent: Some(Recent::new(BYTES)) });
             fill(view.recent.as_ref().unwrap());
             older.add(Arc::downgrade(&view));
-            held.push(view);
-            let bytes = held.iter().map(|view| view.recent.as_ref().unwrap().bytes());
-            let bytes = bytes.sum::<usize>();
-            assert!(bytes <= BYTES && bytes > BYTES / 2, "{bytes}");
+            views.push(view);
+            let all = || views.iter().filter_map(|view| view.recent.as_ref());
+            let cut: usize = all().map(held).sum();
+            all().for_each(fill);
+            let filled: usize = all().map(held).sum();
+            assert!(cut <= BYTES && filled <= BYTES && filled > BYTES / 2, "{cut} {filled}");
         }
-        held.clear();
+        // A view that is the only one has all bytes again.
+        views.truncate(1);
+        older.add(Weak::new());
+        let recent = views[0].recent.as_ref().unwrap();
+        fill(recent);
+        assert!(held(recent) > BYTES / 2);
+        views.clear();
         older.add(Weak::new());
         assert_eq!(older.0.len(), 0);
     }
