@@ -29,6 +29,7 @@ mod histories;
 mod load;
 mod proofs;
 mod readers;
+mod reads;
 mod reopen;
 mod sessions;
 mod undo;
@@ -54,6 +55,7 @@ pub use readers::{
     a_block_ends_with_few_requests, a_block_is_undone_with_few_requests,
     gathered_state_is_read_once, readers_keep_their_block,
 };
+pub use reads::a_failed_read_is_survived;
 pub use reopen::{reopened_in_memory, reopened_on_disk};
 pub use sessions::{
     announced_state_is_read_ahead, calls_out_of_order_are_refused, discarded_blocks_leave_nothing,
@@ -146,6 +148,7 @@ macro_rules! layer_suite {
             a_crash_around_a_change_of_branch_is_survived,
             a_crash_at_any_write_is_survived,
             a_crash_on_the_way_back_is_survived,
+            a_failed_read_is_survived,
             a_failed_write_poisons,
             adversarial_history,
             an_interrupted_load_is_repeated,
