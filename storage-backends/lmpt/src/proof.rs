@@ -53,7 +53,7 @@ pub(crate) struct Question<'a> {
     address: &'a Address,
     slots: &'a [U256],
     account: B256,
-    /// The account's record, whose incarnation the keys of the slots have.
+    /// The account's record. The keys of the slots have its incarnation.
     record: Option<Record>,
 }
 

@@ -136,7 +136,7 @@ fn dropped_blocks_stay_within_twice_the_cache() {
 /// block touches one account of each shard, beside that of the block before, so the nodes of a shard are of all ages.
 #[test]
 fn a_block_drops_a_small_part_of_a_full_cache() {
-    /// Number of blocks whose nodes fill the cache. A shard that is cut to the nodes of the last 256 drops most of them.
+    /// Number of blocks that fill the cache with their nodes. A shard that is cut to the nodes of the last 256 drops most of them.
     const BLOCKS: usize = 800;
     let mut shards: [Vec<(B256, u64)>; 16] = Default::default();
     for n in 0..ACCOUNTS {

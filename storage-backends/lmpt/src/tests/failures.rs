@@ -146,7 +146,7 @@ fn no_block_waits_for_the_rows_of_a_proof() {
     }
 }
 
-/// A load that fails leaves no head whose rows are gone.
+/// A load that fails leaves no head without its rows.
 #[test]
 fn a_load_that_fails_leaves_an_empty_layer() {
     let mut chain = Chain::new(every(4));
