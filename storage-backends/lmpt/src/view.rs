@@ -102,9 +102,9 @@ impl<R: Read> View<R> {
         if self.delta.any_slot(storage, self.seq, |_| Ok(true))? {
             return Ok(true);
         }
-        let is_shown = self.intermediate.any_slot(storage, self.seq, |key| {
-            Ok(self.delta.slot(key, self.seq)?.is_none())
-        })?;
+        let is_shown = self
+            .intermediate
+            .any_slot(storage, self.seq, |key| Ok(self.delta.slot(key, self.seq)?.is_none()))?;
         if is_shown {
             return Ok(true);
         }

@@ -70,7 +70,9 @@ pub enum GivenError {
     #[error("--to {0} leaves no block after the genesis block; choose a later one")]
     NothingTo(u64),
     /// Files that hold another chain in the second pass.
-    #[error("the block files have changed while they were read; run the command again when nothing writes to them")]
+    #[error(
+        "the block files have changed while they were read; run the command again when nothing writes to them"
+    )]
     Changed,
     /// A transaction whose sender cannot be recovered.
     #[error("{file}: block {number}: {source}")]

@@ -101,8 +101,7 @@ fn no_block_waits_for_the_rows_of_a_proof() {
     let (events, event) = mpsc::channel();
     let (held, counted, reached) = (is_held.clone(), left.clone(), events.clone());
     let engine = BeforeReads::new(MemoryEngine::new(), move || {
-        if thread::current().name() == Some("proof")
-            && counted.fetch_sub(1, Ordering::SeqCst) == 1
+        if thread::current().name() == Some("proof") && counted.fetch_sub(1, Ordering::SeqCst) == 1
         {
             reached.send(None).unwrap();
             while held.load(Ordering::SeqCst) {
