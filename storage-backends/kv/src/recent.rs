@@ -9,7 +9,7 @@ use crate::{Engine, Result, Table, View};
 use hashbrown::{HashTable, hash_table::Entry};
 use parking_lot::Mutex;
 use std::sync::{
-    Arc, Weak,
+    Weak,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
@@ -162,6 +162,7 @@ crate::debug_fields!(Recent { limit });
 mod tests {
     use super::*;
     use crate::MemoryEngine;
+    use std::sync::Arc;
 
     const TABLE: Table = Table::new(1, "t", 32);
 
