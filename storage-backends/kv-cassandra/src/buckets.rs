@@ -38,10 +38,13 @@ pub(crate) fn bucket(table: Table, key: &[u8]) -> &[u8] {
     &key[..end.map_or(key.len(), |last| last + 1)]
 }
 
+/// The number of a table, and one of its buckets.
+type Place = (u8, Box<[u8]>);
+
 /// The buckets that may have rows, each with the version that brought it: 0 for those that were there when the store was
 /// opened. None is ever removed: an empty bucket costs a scan one request.
 #[derive(Debug, Default)]
-pub(crate) struct Buckets(RwLock<BTreeMap<(u8, Box<[u8]>), u64>>);
+pub(crate) struct Buckets(RwLock<BTreeMap<Place, u64>>);
 
 impl Buckets {
     pub(crate) fn contains(&self, table: Table, bucket: &[u8]) -> bool {
@@ -70,10 +73,8 @@ impl Buckets {
         // The first such bucket is that of the range's first key, or an earlier one that has that bucket as a prefix.
         let first = bucket(table, range.from);
         let buckets = self.0.read();
-        let all = buckets.range((
-            Bound::Included((table.id, first.into())),
-            Bound::Unbounded::<(u8, Box<[u8]>)>,
-        ));
+        let all =
+            buckets.range((Bound::Included((table.id, first.into())), Bound::Unbounded::<Place>));
         let within = all
             .take_while(|((id, bucket), _)| {
                 *id == table.id && range.to.is_none_or(|to| **bucket < *to)
